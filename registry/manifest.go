@@ -64,6 +64,9 @@ type SignalText struct {
 	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
+	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. Next to
+	// one of them that raises the score, the answer leaves this signal out, unless the verdict is allow. It counts even so.
+	YieldsTo []string `json:"yields_to,omitempty"`
 }
 
 // Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers
@@ -159,7 +162,9 @@ const hostCodes = "host:"
 var (
 	namePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{1,39}$`)
 	factPattern = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]+)+$`)
-	entityTypes = []string{"domain", "email", "phone", "iban"}
+	// yieldPattern matches a signal's code, group:kind:detail, or its beginning up to a colon.
+	yieldPattern = regexp.MustCompile(`^[a-z0-9_-]+:([a-z0-9_-]+:([a-z0-9_-]+)?)?$`)
+	entityTypes  = []string{"domain", "email", "phone", "iban"}
 )
 
 // ParseManifest decodes and validates a manifest. Unknown fields are refused, because most are misspelt known ones.
@@ -239,6 +244,12 @@ func (m Manifest) validate() error {
 		if s.Remedy != "" {
 			if err := sdk.ValidText(s.Remedy); err != nil {
 				bad("signals: %s: remedy: %w", s.Code, err)
+			}
+		}
+		for _, code := range s.YieldsTo {
+			if !yieldPattern.MatchString(code) {
+				bad("signals: %s: yields_to contains %q, which is neither a code nor the beginning of one up to a colon",
+					s.Code, code)
 			}
 		}
 		if err := m.validPromise(s); err != nil {

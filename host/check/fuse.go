@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Verdict is the recommendation that follows from a score.
@@ -120,7 +121,8 @@ func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
 // sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
 // lowered it most. For an allow verdict, it leaves out those below minAllowedWeight and sorts by absolute weight,
-// because clearing signals are the reasons for an allow.
+// because clearing signals are the reasons for an allow. For another verdict, it leaves out those that would contradict
+// a signal that raised it.
 func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
@@ -145,11 +147,21 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 		}
 		return cmp.Compare(b.weight, a.weight)
 	})
-	signals := make([]Signal, len(all))
-	for i, w := range all {
-		signals[i] = w.Signal
+	signals := make([]Signal, 0, len(all))
+	for _, w := range all {
+		contradicts := func(other weighted) bool { return other.weight > 0 && w.yieldsTo(other.Code) }
+		if verdict == Allow || !slices.ContainsFunc(all, contradicts) {
+			signals = append(signals, w.Signal)
+		}
 	}
 	return signals
+}
+
+// yieldsTo reports whether answers leave a signal out next to one with the code.
+func (s Signal) yieldsTo(code string) bool {
+	return slices.ContainsFunc(s.YieldsTo, func(to string) bool {
+		return to == code || strings.HasSuffix(to, ":") && strings.HasPrefix(code, to)
+	})
 }
 
 // unspecific is the category of deception of no clear kind (sdk/ABI.md section 6).

@@ -173,6 +173,30 @@ func TestWeightlessLayersAreSilent(t *testing.T) {
 	}
 }
 
+// A signal is left out next to one that it would contradict, unless that one clears or the entity is allowed.
+func TestSignalsThatYield(t *testing.T) {
+	t.Parallel()
+	ordinary := check.Signal{Points: -20, Code: "style:name:ordinary", Text: "x", YieldsTo: []string{"brand:", "list:a:b"}}
+	type testCase struct {
+		bias  float64
+		other check.Signal
+		told  bool
+	}
+	expect.Each(t, map[string]testCase{
+		"a layer that it yields to":   {5, sig(20, "brand:name:typo"), false},
+		"a code that it yields to":    {5, sig(20, "list:a:b"), false},
+		"a longer code":               {5, sig(20, "list:a:bc"), true},
+		"another layer":               {5, sig(20, "brands:name:typo"), true},
+		"a signal that clears":        {5, sig(-20, "brand:name:own"), true},
+		"a signal of an allowed name": {-5, sig(20, "brand:name:typo"), true},
+	}, func(t *testing.T, c testCase) {
+		style, other := scored("style", 2, -20), scored("other", 2, c.other.Points)
+		style.Signals, other.Signals = []check.Signal{ordinary}, []check.Signal{c.other}
+		got := check.Fuse(c.bias, bands, []check.Outcome{style, other})
+		expect.Equal(t, "the signal is told", slices.Contains(codes(got.Signals), ordinary.Code), c.told)
+	})
+}
+
 // Light signals are left out for an allow verdict only.
 func TestLightSignals(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,8 @@ type Signal struct {
 	Code   string `json:"code"`             // group:kind:detail
 	Text   string `json:"text"`             // a sentence for people
 	Threat string `json:"threat,omitempty"` // the category that the signal is evidence for
+	// YieldsTo has codes, or their beginnings, of signals next to which this one is left out of answers.
+	YieldsTo []string `json:"-"`
 }
 
 // Member is a layer with its weight and settings in a lineup.

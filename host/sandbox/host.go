@@ -250,7 +250,7 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	c.signals = append(c.signals, check.Signal{Points: int(points), Code: declared.Code, Text: copied,
-		Threat: string(declared.Threat)})
+		Threat: string(declared.Threat), YieldsTo: declared.YieldsTo})
 	c.points += int(points)
 	if declared.Warrants != "" {
 		c.warranted = max(c.warranted, declared.Points)
