@@ -98,8 +98,8 @@ func (f *finding) scoreExact(h *host) {
 		}
 	case strong && r.strong > 1 && letters >= coinedLetters && (r.onlyBait || m.delimited):
 		f.set(codeBaitWords, blockPoints)
-	case strong && m.namesBank(h):
-		f.points = 40
+	case strong && m.namesBank(h): // not a review by itself, of an address neither
+		f.points = 18
 	case strong && (r.onlyBait || m.delimited || letters >= 7 || m.isGluedToBait()):
 		f.set(codeCombined, reviewPoints)
 	case m.delimited && m.isDistinctive():
@@ -124,9 +124,11 @@ func (m *match) isDistinctive() bool {
 		!wordlist.Has(widelyNamed, m.Key)
 }
 
-// widelyNamed are coined brands that shops, fans and developers put into the names of their own sites.
+// widelyNamed are coined brands that others legitimately put into the names of their own sites: shops, fans, developers,
+// and the independent banks of a federation.
 const widelyNamed = "" +
-	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo salesforce societegenerale wikipedia "
+	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo raiffeisen salesforce societegenerale " +
+	"sparkasse wikipedia "
 
 // namesBank reports whether the only bait next to a brand says that it is a bank, as in bancosantander.es, under a
 // suffix that fraud rarely uses. Banks and their branches are named so, and some have the name of a brand of another
