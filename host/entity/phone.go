@@ -84,9 +84,11 @@ func (d dial) String() string {
 // keypad has the digit of each letter from A to Z on a telephone (ITU-T E.161 section 3.2).
 const keypad = "22233344455566677778889999"
 
-// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word.
+// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word. Letters after
+// more digits are a remark, such as a name.
 const (
 	minBeforeLetters = 3
+	maxBeforeLetters = 8
 	minLetters       = 3
 )
 
@@ -102,7 +104,9 @@ func readDial(text string) (dial, error) {
 	run, letters := 0, 0
 	for _, r := range number {
 		v, ok := digitValue(r)
-		if upper := r &^ 0x20; !ok && len(digits) >= minBeforeLetters && 'A' <= upper && upper <= 'Z' {
+		before := len(digits) - letters
+		if upper := r &^ 0x20; !ok && minBeforeLetters <= before && before <= maxBeforeLetters &&
+			'A' <= upper && upper <= 'Z' {
 			v, ok = int(keypad[upper-'A']-'0'), true
 			letters++
 		}

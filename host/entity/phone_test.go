@@ -102,6 +102,7 @@ func TestPhoneRefused(t *testing.T) {
 		"inner plus":                {"33+612345678", "", "not part of a phone number"},
 		"service code":              {"*#06#123456", "", "not part of a phone number"},
 		"two numbers":               {"+33612345678, +33612345679", "", "not part of a phone number"},
+		"a name after the number":   {"070 123 45 67 (Axel)", "", "contains letters"},
 		"one letter":                {"+33612345678b", "", "contains letters"},
 		"letters first":             {"flowers 1-800", "", "contains letters"},
 		"letters of another script": {"+1 800 цветы", "", "contains letters"},

@@ -102,7 +102,7 @@ func (f *finding) scoreExact(h *host) {
 		f.points = 18
 	case strong && (r.onlyBait || m.delimited || letters >= 7 || m.isGluedToBait()):
 		f.set(codeCombined, reviewPoints)
-	case m.delimited && m.isDistinctive():
+	case m.delimited && m.isDistinctive() && !m.isFederated(h):
 		f.set(codeBeside, reviewPoints)
 	case r.onlyBait && (r.classes&weakBait != 0 || m.delimited || letters >= 6):
 		f.points = 28
@@ -124,11 +124,15 @@ func (m *match) isDistinctive() bool {
 		!wordlist.Has(widelyNamed, m.Key)
 }
 
-// widelyNamed are coined brands that others legitimately put into the names of their own sites: shops, fans, developers,
-// and the independent banks of a federation.
+// widelyNamed are coined brands that shops, fans and developers put into the names of their own sites.
 const widelyNamed = "" +
-	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo raiffeisen salesforce societegenerale " +
-	"sparkasse wikipedia "
+	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo salesforce societegenerale wikipedia "
+
+// isFederated reports whether the brand is shared by independent banks, each with a name and a domain of its own in
+// their countries.
+func (m *match) isFederated(h *host) bool {
+	return wordlist.Has("raiffeisen sparkasse ", m.Key) && wordlist.Has("at ch de it li lu ", h.TLD) && !h.Private
+}
 
 // namesBank reports whether the only bait next to a brand says that it is a bank, as in bancosantander.es, under a
 // suffix that fraud rarely uses. Banks and their branches are named so, and some have the name of a brand of another
