@@ -1587,7 +1587,6 @@ BEGIN
             OR NOT pg_try_advisory_xact_lock(of_lock) THEN
         RETURN;
     END IF;
-    CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM feed_entries;
     -- A waiting exclusive lock blocks every later lookup.
     PERFORM set_config('lock_timeout', '200ms', true);
     BEGIN
@@ -1595,8 +1594,7 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         RETURN;
     END;
-    TRUNCATE feed_entries;
-    INSERT INTO feed_entries SELECT * FROM kept;
+    CLUSTER feed_entries USING feed_entries_by_node; -- TRUNCATE would hide the entries from transactions that run
     ANALYZE feed_entries;
 END $$;
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -160,10 +161,17 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	n := pages()
 	holds(t, n > 1000, "a table in use was compacted to %d pages", n)
 	noError(t, reader.Rollback())
+	// One that began before sees the entries afterwards, as the verification of the audit log does.
+	verifier := must(s.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead}))(t)
+	must(verifier.ExecContext(t.Context(), "SELECT FROM feeds"))(t)
 	until(t, "2 entries to occupy one page", func() bool { // autovacuum, too, can prevent it
 		importList(t, s, small, entries(t, "a.example", "b.example")...)
 		return pages() <= 1
 	})
+	var seen int
+	noError(t, verifier.QueryRowContext(t.Context(), "SELECT count(*) FROM feed_entries").Scan(&seen))
+	expect(t, "entries for an earlier snapshot", seen, 2)
+	noError(t, verifier.Rollback())
 	got := listings(t, s, "a.example", "b.example")
 	holds(t, len(got) == 2 && got[0].Name == "Small" && got[1].Category == "scam", "listings after compaction: %+v",
 		got)
