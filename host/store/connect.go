@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -221,6 +222,8 @@ func again(fn func() error) error {
 		if err == nil || attempt == 100 || !retryable(err) {
 			return err
 		}
+		most := min(attempt, 50)
+		<-time.After(rand.N(time.Duration(most) * time.Millisecond)) // hosts in conflict try again one after another
 	}
 }
 
