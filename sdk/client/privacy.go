@@ -66,6 +66,12 @@ type HumanReview struct {
 	Finding   *string    `json:"finding"` // the reviewer's reasons; nil until the review is settled
 }
 
+// SubjectRef returns the reference sub_... of a value, which is the same for all checks of the account.
+func (c *Client) SubjectRef(ctx context.Context, subject Subject) (string, error) {
+	a, err := call[Subject](ctx, c, http.MethodPost, "/gdpr/subject", subject)
+	return a.Subject, err
+}
+
 // Export returns the account's data about a subject as a JSON document to hand over. "checks" has all checks: if they
 // are many, the service collects them in the background, and Export waits.
 func (c *Client) Export(ctx context.Context, subject Subject) (json.RawMessage, error) {

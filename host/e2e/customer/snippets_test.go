@@ -181,7 +181,7 @@ import (
 	"os"
 	"time"
 
-	"assay/sdk/client"
+	"assay.example/client"
 )
 
 var _, _, _, _, _ = errors.New, io.ReadAll, log.Println, http.Error, time.Now
