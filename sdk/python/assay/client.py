@@ -21,10 +21,10 @@ Type = Literal["domain", "email", "phone", "iban"]
 Verdict = Literal["allow", "review", "block"]
 # The kinds of errors. They do not change, but later releases can add some.
 Code = Literal[
-    "invalid_body", "invalid_field", "no_field", "unauthorized", "key_expired", "account_suspended", "plan_required",
-    "scope_missing", "address_refused", "not_found", "method_not_allowed", "too_slow", "too_large",
-    "headers_too_large", "conflict", "media_type", "quota_exhausted", "rate_limited", "hourly_limit", "busy",
-    "share_exhausted", "unavailable", "not_ready", "internal", "uncertain",
+    "invalid_request", "invalid_body", "invalid_field", "no_field", "unauthorized", "key_expired", "account_suspended",
+    "plan_required", "scope_missing", "address_refused", "forbidden", "not_found", "method_not_allowed", "too_slow",
+    "too_large", "headers_too_large", "conflict", "media_type", "quota_exhausted", "rate_limited", "hourly_limit",
+    "busy", "share_exhausted", "unavailable", "not_ready", "too_many_connections", "internal", "uncertain",
 ]
 
 
