@@ -69,19 +69,27 @@ var guide = []source{
 	{"", "Start", "docs/guide/quickstart.md"},
 	{"keys", "Start", "docs/guide/keys.md"},
 	{"testing", "Start", "docs/testing.md"},
+	{"signup", "Recipes", "docs/guide/signup.md"},
+	{"payment", "Recipes", "docs/guide/payment.md"},
 	{"checks", "Checks", "docs/guide/checks.md"},
 	{"scores", "Checks", "docs/guide/scores.md"},
 	{"errors", "Checks", "docs/guide/errors.md"},
 	{"limits", "Checks", "docs/guide/limits.md"},
 	{"idempotency", "Checks", "docs/guide/idempotency.md"},
 	{"webhooks", "Checks", "docs/guide/webhooks.md"},
+	{"feedback", "Afterwards", "docs/guide/feedback.md"},
+	{"overrides", "Afterwards", "docs/guide/overrides.md"},
+	{"search", "Afterwards", "docs/guide/search.md"},
+	{"pages", "Afterwards", "docs/guide/pages.md"},
+	{"usage", "Afterwards", "docs/guide/usage.md"},
+	{"receipts", "Afterwards", "docs/guide/receipts.md"},
 	{"privacy", "Data protection", "docs/guide/privacy.md"},
 	{"contract", "Reference", "docs/contract.md"},
 	{"api", "Reference", "docs/api.md"},
 }
 
 // ofTestValues are the names of the pages whose snippets check test values.
-var ofTestValues = []string{"", "checks", "errors"}
+var ofTestValues = []string{"", "signup", "payment", "checks", "errors"}
 
 // Pages renders the customers' documentation. It fails if a page has no title or includes a section that does not
 // exist.

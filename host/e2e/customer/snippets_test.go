@@ -92,7 +92,7 @@ func TestSnippets(t *testing.T) {
 			switch {
 			case slices.Contains(endpoints, file):
 				s.want = "" // what an endpoint answers is an example
-			case slices.Contains([]string{"quickstart", "checks", "errors"}, page):
+			case slices.Contains([]string{"quickstart", "signup", "payment", "checks", "errors"}, page):
 				s.key = test // their values are test values
 			}
 			programs[s.language] = append(programs[s.language], s)
