@@ -288,11 +288,7 @@ func (c *Client) attempt(ctx context.Context, method, path, key string, body []b
 		return answer{}, err
 	}
 	defer response.Body.Close()
-	const most = 256 << 20
-	content, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, most))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return answer{}, &unsendable{err} // another attempt would get as much
-	}
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer{}, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -302,7 +298,7 @@ func (c *Client) attempt(ctx context.Context, method, path, key string, body []b
 	return answer{response.StatusCode, content, retryAfter(response.Header)}, nil
 }
 
-// unsendable means that no attempt can succeed: the URL is invalid, or the answer too large.
+// unsendable means that no attempt can succeed, for example because the URL is invalid.
 type unsendable struct{ error }
 
 func (e *unsendable) Unwrap() error { return e.error }

@@ -24,16 +24,11 @@ type Subject struct {
 
 // Explanation says why a check was decided as it was.
 type Explanation struct {
-	Ref          string    `json:"ref"`
-	Timestamp    time.Time `json:"timestamp"`
-	Type         string    `json:"type"`
-	Score        int       `json:"score"`
-	Verdict      Verdict   `json:"verdict"`
-	Overridden   bool      `json:"overridden"`     // whether an override decided the verdict
-	Text         []string  `json:"text"`           // the explanation in plain words, a paragraph each
-	DecidedBy    *Scoring  `json:"decided_by"`     // under the weights that decided; nil if they cannot be loaded
-	Today        Scoring   `json:"today"`          // under today's
-	FactsOfToday []string  `json:"facts_of_today"` // sources of facts that may have changed since the check
+	RecordedCheck
+	Text         []string `json:"text"`           // the explanation in plain words, a paragraph each
+	DecidedBy    *Scoring `json:"decided_by"`     // under the weights that decided; nil if they cannot be loaded
+	Today        Scoring  `json:"today"`          // under today's
+	FactsOfToday []string `json:"facts_of_today"` // sources of facts that may have changed since the check
 }
 
 // Scoring is a score and what it consists of. Start and the points of all reasons add up to Total.

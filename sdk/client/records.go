@@ -59,20 +59,16 @@ type ListedEvent struct {
 
 // Usage is what an account used in a month.
 type Usage struct {
-	Month    string       `json:"month"`
-	Quota    int          `json:"quota"`
-	Used     int          `json:"used"`
-	Forecast *int         `json:"forecast"` // of Used at the end of the month; nil if unknown
-	Counts   []UsageCount `json:"counts"`
-}
+	Month    string `json:"month"`
+	Quota    int    `json:"quota"`
+	Used     int    `json:"used"`
+	Forecast *int   `json:"forecast"` // of Used at the end of the month; nil if unknown
 
-// UsageCount is a number of checks with the same day, key, type and verdict.
-type UsageCount struct {
-	Date    string  `json:"date"`
-	Key     string  `json:"key"`
-	Type    string  `json:"type"`
-	Verdict Verdict `json:"verdict"`
-	Checks  int     `json:"checks"`
+	Counts []struct { // the checks with the same day, key, type and verdict
+		Date, Key, Type string
+		Verdict         Verdict
+		Checks          int
+	}
 }
 
 // OverrideRequest sets the verdict on a value, or on a group of values, in advance. Set one of Domain, Email, Phone,
