@@ -360,6 +360,8 @@ func wrapped(text string) string {
 	return b.String()
 }
 
+// oneLine returns a text for a cell of a table. References to other parts of the document mean nothing there.
 func oneLine(text string) string {
+	text = regexp.MustCompile(` \(see `+"`\\w+`"+`\)`).ReplaceAllString(text, "")
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }
