@@ -1,14 +1,17 @@
 package assay_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"assay.example/client"
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/feedback"
@@ -23,7 +26,6 @@ import (
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/sdk"
-	"assay/sdk/client"
 )
 
 // TestABIPage compares the threats and limits in sdk/ABI.md with the code.
@@ -111,8 +113,7 @@ func TestDocumentedLimits(t *testing.T) {
 	c, rates := client.New("", ""), installation.DefaultRates()
 	seconds := func(d time.Duration) int { return int(d / time.Second) }
 	calls := []string{
-		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout),
-			seconds(c.AttemptTimeout)),
+		fmt.Sprintf("retried for %d s, with %d s for each attempt", seconds(c.Timeout), seconds(c.AttemptTimeout)),
 		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
 		fmt.Sprintf("more than %s checks", hosttest.Thousands(privacy.AtOnce)),
 		fmt.Sprintf("one entity, or up to %d |", check.MaxBatch),
@@ -126,11 +127,11 @@ func TestDocumentedLimits(t *testing.T) {
 		"sdk/python/README.md":     calls,
 		"sdk/typescript/README.md": calls,
 		"sdk/python/assay/client.py": {
-			fmt.Sprintf("attempts: int = %d, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
-				c.Attempts, seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
+			fmt.Sprintf("attempts: int | None = None, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
+				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
 		},
 		"sdk/typescript/src/client.ts": {
-			fmt.Sprintf("attempts: %d, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,", c.Attempts,
+			fmt.Sprintf("attempts: Infinity, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,",
 				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
 		},
 		"docs/guide/checks.md":              {fmt.Sprintf("scores up to %d values", check.MaxBatch)},
@@ -155,6 +156,57 @@ func TestDocumentedLimits(t *testing.T) {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s lacks %q", file, text)
 			}
+		}
+	}
+}
+
+// TestErrorCodes compares the codes of errors in the clients with each other and with the document of the API.
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Components struct {
+			Schemas struct {
+				Error struct {
+					Properties struct{ Code struct{ Enum []string } }
+				}
+			}
+		}
+	}
+	expect.NoError(t, json.Unmarshal([]byte(hosttest.ReadText(t, "host/web/api/openapi.json")), &document))
+	want := document.Components.Schemas.Error.Properties.Code.Enum
+	for file, begin := range map[string]string{
+		"sdk/client/client.go":         "\n// The codes of errors.\n",
+		"sdk/python/assay/client.py":   "\nCode = Literal[\n",
+		"sdk/typescript/src/client.ts": "\nexport type Code =\n",
+	} {
+		_, list, _ := strings.Cut(hosttest.ReadText(t, file), begin)
+		list, _, _ = strings.Cut(list, "\n\n")
+		var got []string
+		for _, code := range regexp.MustCompile(`"([a-z_]+)"`).FindAllStringSubmatch(list, -1) {
+			got = append(got, code[1])
+		}
+		slices.Sort(got)
+		if want == nil { // the document does not list them yet
+			want = got
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has the codes %q, want %q", file, got, want)
+		}
+	}
+}
+
+// TestClientVersions checks that the clients have the version of the host with which they are released.
+func TestClientVersions(t *testing.T) {
+	t.Parallel()
+	for file, line := range map[string]string{
+		"sdk/python/pyproject.toml":                    "version = %q\n",
+		"sdk/typescript/package.json":                  `"version": %q,`,
+		"sdk/typescript/package-lock.json":             `"version": %q,`,
+		"examples/client-typescript/package-lock.json": `"version": %q,`,
+	} {
+		if line = fmt.Sprintf(line, installation.Version); !strings.Contains(hosttest.ReadText(t, file), line) {
+			t.Errorf("%s lacks %s", file, line)
 		}
 	}
 }

@@ -104,6 +104,10 @@ fuzz-all time="3s":
 release *args:
     .ci/release {{args}}
 
+# Pack the clients that customers install, in bin/clients
+clients *args:
+    .ci/clients {{args}}
+
 # Build it in two clones, run it alone in a container, and rate the systemd unit. Needs Debian's podman, runc, systemd
 # and postgresql
 release-check:

@@ -18,7 +18,7 @@ import (
 //go:embed results.md
 var Results string
 
-//go:embed guide catalogue contract.md testing.md decisions/scoring.md
+//go:embed api guide catalogue api.md contract.md testing.md decisions/scoring.md
 var files embed.FS
 
 // Host is the address in the documentation's texts and snippets, in place of that of the host that serves them.
@@ -48,39 +48,48 @@ func (s source) URL() string { return strings.TrimSuffix("/docs/"+s.name, "/") }
 func (s source) part() bool { return strings.Contains(s.name, "/") }
 
 // sources lists the pages in their order.
-var sources = slices.Concat(guide, layers(), []source{{"changelog", "Reference", "CHANGELOG.md"}})
+var sources = slices.Concat(guide, parts("api"), []source{{"catalogue", "Reference", "plugins/CATALOGUE.md"}},
+	parts("catalogue"), []source{{"changelog", "Reference", "CHANGELOG.md"}})
 
-// layers returns the pages of the catalogue, one for each layer.
-func layers() (pages []source) {
-	entries, err := files.ReadDir("catalogue")
+// parts returns the pages in a folder: one for each endpoint of the API, and one for each layer of the catalogue.
+func parts(folder string) (pages []source) {
+	entries, err := files.ReadDir(folder)
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
 	for _, e := range entries {
-		name := "catalogue/" + strings.TrimSuffix(e.Name(), ".md")
-		pages = append(pages, source{name, "Reference", "docs/catalogue/" + e.Name()})
+		name := folder + "/" + strings.TrimSuffix(e.Name(), ".md")
+		pages = append(pages, source{name, "Reference", "docs/" + folder + "/" + e.Name()})
 	}
 	return pages
 }
 
-// guide lists the pages that come before those of the layers.
+// guide lists the pages that come before those of endpoints.
 var guide = []source{
 	{"", "Start", "docs/guide/quickstart.md"},
 	{"keys", "Start", "docs/guide/keys.md"},
 	{"testing", "Start", "docs/testing.md"},
+	{"signup", "Recipes", "docs/guide/signup.md"},
+	{"payment", "Recipes", "docs/guide/payment.md"},
 	{"checks", "Checks", "docs/guide/checks.md"},
 	{"scores", "Checks", "docs/guide/scores.md"},
 	{"errors", "Checks", "docs/guide/errors.md"},
 	{"limits", "Checks", "docs/guide/limits.md"},
 	{"idempotency", "Checks", "docs/guide/idempotency.md"},
 	{"webhooks", "Checks", "docs/guide/webhooks.md"},
+	{"feedback", "Afterwards", "docs/guide/feedback.md"},
+	{"overrides", "Afterwards", "docs/guide/overrides.md"},
+	{"search", "Afterwards", "docs/guide/search.md"},
+	{"pages", "Afterwards", "docs/guide/pages.md"},
+	{"usage", "Afterwards", "docs/guide/usage.md"},
+	{"receipts", "Afterwards", "docs/guide/receipts.md"},
 	{"privacy", "Data protection", "docs/guide/privacy.md"},
 	{"contract", "Reference", "docs/contract.md"},
-	{"catalogue", "Reference", "plugins/CATALOGUE.md"},
+	{"api", "Reference", "docs/api.md"},
 }
 
 // ofTestValues are the names of the pages whose snippets check test values.
-var ofTestValues = []string{"", "checks", "errors"}
+var ofTestValues = []string{"", "signup", "payment", "checks", "errors"}
 
 // Pages renders the customers' documentation. It fails if a page has no title or includes a section that does not
 // exist.

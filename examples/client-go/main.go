@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"assay/sdk/client"
+	"assay.example/client"
 )
 
 func main() {

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"assay/sdk/client"
+	"assay.example/client"
 )
 
 const maxBody = 64 << 10

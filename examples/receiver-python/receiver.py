@@ -1,6 +1,6 @@
 """Receives webhooks: verifies the signature and the timestamp, and ignores duplicates.
 
-    pip install sdk/python
+    pip install assay_client-*-py3-none-any.whl
     ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 python3 examples/receiver-python/receiver.py
 """
 

@@ -22,7 +22,7 @@ import (
 // by several goroutines at once.
 type Client struct {
 	HTTP           *http.Client  // New sets one that follows no redirects
-	Attempts       int           // the most attempts of a call
+	Attempts       int           // the most attempts of a call; 0: as many as its Timeout allows
 	AttemptTimeout time.Duration // the time limit of an attempt
 	Timeout        time.Duration // the time limit of a call with its attempts and the pauses between them
 	Wait           time.Duration // the time limit of an export or erasure in the background
@@ -36,7 +36,7 @@ func New(url, key string) *Client {
 		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		Attempts: 4, AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second, Wait: 10 * time.Minute,
+		AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second, Wait: 10 * time.Minute,
 		url: strings.TrimRight(url, "/"), key: key,
 	}
 }
@@ -48,6 +48,8 @@ type Request struct {
 	Phone  string  `json:"phone,omitempty"`
 	IBAN   string  `json:"iban,omitempty"`
 	Region *Region `json:"region,omitempty"`
+
+	Receipt bool `json:"receipt,omitempty"` // whether the result of Check shall have a receipt
 }
 
 // Region is where a value is from.
@@ -75,12 +77,22 @@ type Result struct {
 	Query          string    `json:"query"`
 	Timestamp      time.Time `json:"timestamp"`
 	Ref            string    `json:"ref"`
+
+	Warnings []Warning       `json:"warnings"` // fields that were ignored because they are invalid
+	Receipt  json.RawMessage `json:"receipt"`  // if the request asked for it
+}
+
+// Warning says why a field of a request was ignored.
+type Warning struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
 }
 
 // BatchResult is the answer to one request of a batch: a result, or the reason why the request is invalid.
 type BatchResult struct {
 	Result
 	Error string `json:"error"` // empty if there is a result
+	Code  Code   `json:"code"`
 	Field string `json:"field"` // the invalid field of the request, if it is one
 }
 
@@ -89,11 +101,14 @@ type Feedback struct {
 	Ref   string `json:"ref"`
 	Label string `json:"label"` // fraud or legitimate
 	Note  string `json:"note,omitempty"`
+
+	Request // optional: the value that was checked, which is scored again
 }
 
 // Error is an answer that is neither 200 nor 202.
 type Error struct {
 	Status     int
+	Code       Code          // the kind of error; empty if the answer is not the service's
 	Message    string        // for people; the text may change
 	Field      string        // the invalid field of the request, if it is one
 	Ref        string        // of an internal error, to quote to support
@@ -101,6 +116,41 @@ type Error struct {
 	ResetAt    time.Time     // when an exceeded limit ends
 	RetryAfter time.Duration // how long to wait, 0 if the answer does not say
 }
+
+// Code is a kind of error. Codes do not change, but later releases can add some.
+type Code string
+
+// The codes of errors.
+const (
+	InvalidRequest     Code = "invalid_request"
+	InvalidBody        Code = "invalid_body"
+	InvalidField       Code = "invalid_field"
+	NoField            Code = "no_field"
+	Unauthorized       Code = "unauthorized"
+	KeyExpired         Code = "key_expired"
+	AccountSuspended   Code = "account_suspended"
+	PlanRequired       Code = "plan_required"
+	ScopeMissing       Code = "scope_missing"
+	AddressRefused     Code = "address_refused"
+	Forbidden          Code = "forbidden"
+	NotFound           Code = "not_found"
+	MethodNotAllowed   Code = "method_not_allowed"
+	TooSlow            Code = "too_slow"
+	TooLarge           Code = "too_large"
+	HeadersTooLarge    Code = "headers_too_large"
+	Conflict           Code = "conflict"
+	MediaType          Code = "media_type"
+	QuotaExhausted     Code = "quota_exhausted"
+	RateLimited        Code = "rate_limited"
+	HourlyLimit        Code = "hourly_limit"
+	Busy               Code = "busy"
+	ShareExhausted     Code = "share_exhausted"
+	Unavailable        Code = "unavailable"
+	NotReady           Code = "not_ready"
+	TooManyConnections Code = "too_many_connections"
+	Internal           Code = "internal"
+	Uncertain          Code = "uncertain"
+)
 
 func (e *Error) Error() string {
 	text := fmt.Sprintf("status %d: %s", e.Status, e.Message)
@@ -124,6 +174,11 @@ func (c *Client) Check(ctx context.Context, request Request, options ...Option) 
 	return call[Result](ctx, c, http.MethodPost, "/api/check", request, options...)
 }
 
+// CheckPublic scores a domain without a key, to try the service. Few such calls an hour are allowed.
+func (c *Client) CheckPublic(ctx context.Context, domain string) (Result, error) {
+	return call[Result](ctx, c, http.MethodPost, "/api/check-public", Request{Domain: domain})
+}
+
 // CheckBatch scores several entities. The results are in the order of the requests.
 func (c *Client) CheckBatch(ctx context.Context, requests []Request, options ...Option) ([]BatchResult, error) {
 	type batch struct {
@@ -145,6 +200,12 @@ func (c *Client) GiveFeedback(ctx context.Context, feedback Feedback) error {
 	return err
 }
 
+// RevokeFeedback takes back the account's feedback on a check.
+func (c *Client) RevokeFeedback(ctx context.Context, ref string) error {
+	_, err := c.send(ctx, http.MethodDelete, "/api/feedback?ref="+url.QueryEscape(ref), nil)
+	return err
+}
+
 // Receipt returns the receipt of a check, which proves its record to others, as JSON to store. It waits for the proof,
 // which the service has within seconds. If it takes longer than a call may, the receipt has the member "proof": null.
 func (c *Client) Receipt(ctx context.Context, ref string) (json.RawMessage, error) {
@@ -152,7 +213,7 @@ func (c *Client) Receipt(ctx context.Context, ref string) (json.RawMessage, erro
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		a, err := c.send(ctx, http.MethodGet, "/api/receipts/"+url.PathEscape(ref), nil)
-		if err != nil || a.retryAfter == 0 || attempt >= c.Attempts || !wait(ctx, a.retryAfter) {
+		if err != nil || a.retryAfter == 0 || attempt == c.Attempts || !wait(ctx, a.retryAfter) {
 			return a.body, err
 		}
 	}
@@ -197,7 +258,11 @@ func (c *Client) send(ctx context.Context, method, path string, in any, options 
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		a, err = c.attempt(ctx, method, path, made.key, body)
-		if err == nil || attempt >= c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
+		if refused := (*Error)(nil); attempt > 1 && method == http.MethodDelete && errors.As(err, &refused) &&
+			refused.Status == http.StatusNotFound {
+			return answer{}, nil // an earlier attempt, whose answer was lost, removed it
+		}
+		if err == nil || attempt == c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
 			return a, err
 		}
 	}
@@ -211,7 +276,9 @@ func (c *Client) attempt(ctx context.Context, method, path, key string, body []b
 	if err != nil {
 		return answer{}, &unsendable{err}
 	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Idempotency-Key", key)
@@ -221,8 +288,7 @@ func (c *Client) attempt(ctx context.Context, method, path, key string, body []b
 		return answer{}, err
 	}
 	defer response.Body.Close()
-	const most = 64 << 20 // a part of an export with 1,000 checks is far smaller
-	content, err := io.ReadAll(io.LimitReader(response.Body, most))
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer{}, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -240,6 +306,7 @@ func (e *unsendable) Unwrap() error { return e.error }
 func newError(response *http.Response, body []byte) *Error {
 	var failure struct {
 		Error   string    `json:"error"`
+		Code    Code      `json:"code"`
 		Field   string    `json:"field"`
 		Ref     string    `json:"ref"`
 		ResetAt time.Time `json:"reset_at"`
@@ -247,8 +314,9 @@ func newError(response *http.Response, body []byte) *Error {
 	// A proxy's error need not be JSON; its status says enough.
 	_ = json.Unmarshal(body, &failure)
 	return &Error{
-		Status: response.StatusCode, Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
-		Field: failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"),
+		Status: response.StatusCode, Code: failure.Code,
+		Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
+		Field:   failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"),
 		ResetAt: failure.ResetAt, RetryAfter: retryAfter(response.Header),
 	}
 }
@@ -262,15 +330,16 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(min(s, most)) * time.Second
 }
 
-// retryable reports whether a request can have another answer if it is sent again: after a limit, an error of the
-// server or a lost answer.
+// retryable reports whether a request can soon have another answer if it is sent again: after too many requests, an
+// error of the server or a lost answer. A 429 without a code is a proxy's.
 func retryable(err error) bool {
 	var (
 		refused *Error
 		never   *unsendable
 	)
 	if errors.As(err, &refused) {
-		return refused.Status == http.StatusTooManyRequests || refused.Status >= 500
+		return refused.Status >= 500 || refused.Code == RateLimited ||
+			refused.Status == http.StatusTooManyRequests && refused.Code == ""
 	}
 	return !errors.As(err, &never)
 }
@@ -282,7 +351,7 @@ func pause(attempt int, err error) time.Duration {
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {
 		return refused.RetryAfter + mathrand.N(time.Second/2)
 	}
-	most := 200 * time.Millisecond << min(attempt-1, 4)
+	most := 200 * time.Millisecond << min(attempt-1, 3)
 	return most/2 + mathrand.N(most/2)
 }
 

@@ -10,8 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -40,7 +43,7 @@ func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []
 	}))
 	t.Cleanup(server.Close)
 	client := New(server.URL+"/", "assay_x")
-	client.AttemptTimeout, client.Timeout = time.Minute, 10*time.Minute
+	client.Attempts, client.AttemptTimeout, client.Timeout = 4, time.Minute, 10*time.Minute
 	return client, func() []seen {
 		mu.Lock()
 		defer mu.Unlock()
@@ -79,6 +82,11 @@ func TestAttempts(t *testing.T) {
 		"an overloaded host":   {[]func(http.ResponseWriter){respond(503, "{}"), respond(200, checked)}, 2, 0},
 		"a proxy without host": {[]func(http.ResponseWriter){respond(502, "<html>"), respond(200, checked)}, 2, 0},
 		"always overloaded":    {[]func(http.ResponseWriter){respond(503, "{}")}, 4, 503},
+		"too many requests": {[]func(http.ResponseWriter){
+			respond(429, `{"code":"rate_limited"}`), respond(200, checked)}, 2, 0},
+		"a proxy's limit": {[]func(http.ResponseWriter){respond(429, ""), respond(200, checked)}, 2, 0},
+		"no quota": {[]func(http.ResponseWriter){
+			respond(429, `{"code":"quota_exhausted"}`, "Retry-After", "1")}, 1, 429},
 		"another month": {
 			[]func(http.ResponseWriter){respond(429, `{"error":"quota"}`, "Retry-After", "864000")}, 1, 429},
 		"an absurd wait": {
@@ -113,10 +121,11 @@ func TestAttempts(t *testing.T) {
 
 func TestError(t *testing.T) {
 	t.Parallel()
-	client, _ := answers(t, respond(400, `{"error":"region.country: is not a country",`+
+	client, _ := answers(t, respond(400, `{"error":"region.country: is not a country","code":"invalid_field",`+
 		`"field":"region.country","request_id":"req_1"}`, "X-Request-Id", "req_1"))
 	_, err := client.Check(t.Context(), Request{Phone: "1", Region: &Region{"XX"}})
-	want := Error{Status: 400, Message: "region.country: is not a country", Field: "region.country", RequestID: "req_1"}
+	want := Error{Status: 400, Code: InvalidField, Message: "region.country: is not a country",
+		Field: "region.country", RequestID: "req_1"}
 	if got := (*Error)(nil); !errors.As(err, &got) || *got != want {
 		t.Errorf("error %#v, want %#v", got, want)
 	}
@@ -154,6 +163,41 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// down is a service that refuses connections until it is up.
+type down struct {
+	up       time.Time
+	attempts int
+}
+
+func (d *down) RoundTrip(*http.Request) (*http.Response, error) {
+	d.attempts++
+	if time.Now().Before(d.up) {
+		return nil, syscall.ECONNREFUSED
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(checked))}, nil
+}
+
+// TestRestart checks that a restart of the service loses no call, and that a client gives up after its Timeout.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	for outage, lost := range map[time.Duration]bool{6 * time.Second: false, 18 * time.Second: false, time.Hour: true} {
+		t.Run(outage.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, begun := New("http://assay.example", "assay_x"), time.Now()
+				service := &down{up: begun.Add(outage)}
+				client.HTTP.Transport = service
+				_, err := client.Check(t.Context(), Request{Domain: "a.example"})
+				took := time.Since(begun)
+				if (err != nil) != lost || took > client.Timeout || took < min(outage, client.Timeout-2*time.Second) ||
+					service.attempts > 40 {
+					t.Errorf("%v after %v and %d attempts", err, took, service.attempts)
+				}
+			})
+		})
+	}
+}
+
 // TestTimeLimits checks that an attempt without an answer ends, and that the caller's context ends a call.
 func TestTimeLimits(t *testing.T) {
 	t.Parallel()
@@ -184,7 +228,7 @@ func TestWebhooks(t *testing.T) {
 		Name, Secret, Body string
 		Now                int64
 		Headers            map[string]string
-		Valid              bool
+		Valid, Service     bool
 	}
 	if err := json.Unmarshal(file, &cases); err != nil || len(cases) < 20 {
 		t.Fatalf("%d cases, %v", len(cases), err)
@@ -198,7 +242,7 @@ func TestWebhooks(t *testing.T) {
 			}
 			h := http.Header{}
 			for name, value := range c.Headers {
-				h.Set(name, value)
+				h[name] = []string{value}
 			}
 			event, err := webhook.Verify(h, []byte(c.Body), time.Unix(c.Now, 0))
 			if c.Valid && (err != nil || event.Data.Query != "é.example" || event.Data.Score != 94) {
@@ -206,6 +250,11 @@ func TestWebhooks(t *testing.T) {
 			}
 			if !c.Valid && !errors.Is(err, ErrSignature) {
 				t.Errorf("error %v, want %v", err, ErrSignature)
+			}
+			event, err = webhook.VerifyServiceSignature(h, []byte(c.Body))
+			if c.Service && (err != nil || event.Data.Query != "é.example") ||
+				!c.Service && !errors.Is(err, ErrSignature) {
+				t.Errorf("the service's signature: %+v, %v", event, err)
 			}
 		})
 	}

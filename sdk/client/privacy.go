@@ -24,16 +24,11 @@ type Subject struct {
 
 // Explanation says why a check was decided as it was.
 type Explanation struct {
-	Ref          string    `json:"ref"`
-	Timestamp    time.Time `json:"timestamp"`
-	Type         string    `json:"type"`
-	Score        int       `json:"score"`
-	Verdict      Verdict   `json:"verdict"`
-	Overridden   bool      `json:"overridden"`     // whether an override decided the verdict
-	Text         []string  `json:"text"`           // the explanation in plain words, a paragraph each
-	DecidedBy    *Scoring  `json:"decided_by"`     // under the weights that decided; nil if they cannot be loaded
-	Today        Scoring   `json:"today"`          // under today's
-	FactsOfToday []string  `json:"facts_of_today"` // sources of facts that may have changed since the check
+	RecordedCheck
+	Text         []string `json:"text"`           // the explanation in plain words, a paragraph each
+	DecidedBy    *Scoring `json:"decided_by"`     // under the weights that decided; nil if they cannot be loaded
+	Today        Scoring  `json:"today"`          // under today's
+	FactsOfToday []string `json:"facts_of_today"` // sources of facts that may have changed since the check
 }
 
 // Scoring is a score and what it consists of. Start and the points of all reasons add up to Total.
@@ -64,6 +59,12 @@ type HumanReview struct {
 	TakenAt   *time.Time `json:"taken_at"`
 	SettledAt *time.Time `json:"settled_at"`
 	Finding   *string    `json:"finding"` // the reviewer's reasons; nil until the review is settled
+}
+
+// SubjectRef returns the reference sub_... of a value, which is the same for all checks of the account.
+func (c *Client) SubjectRef(ctx context.Context, subject Subject) (string, error) {
+	a, err := call[Subject](ctx, c, http.MethodPost, "/gdpr/subject", subject)
+	return a.Subject, err
 }
 
 // Export returns the account's data about a subject as a JSON document to hand over. "checks" has all checks: if they

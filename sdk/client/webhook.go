@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ type EventData struct {
 type Webhook struct {
 	Tolerance time.Duration // how old, or how far in the future, a webhook can be
 
-	key []byte
+	secret string
+	key    []byte // which the secret encodes
 }
 
 // NewWebhook returns a Webhook for the endpoint's secret (whsec_...).
@@ -51,16 +53,44 @@ func NewWebhook(secret string) (*Webhook, error) {
 	if err != nil {
 		key = []byte(secret) // a secret that is not base64 is used as it is
 	}
-	return &Webhook{Tolerance: 5 * time.Minute, key: key}, nil
+	return &Webhook{Tolerance: 5 * time.Minute, secret: secret, key: key}, nil
+}
+
+// VerifyServiceSignature checks X-Service-Signature, which signs the body alone, and returns the event of a request.
+// Use Verify instead where you can, which also refuses replays. Pass the body as received.
+func (w *Webhook) VerifyServiceSignature(h http.Header, body []byte) (Event, error) {
+	mac := hmac.New(sha256.New, []byte(w.secret)) // as displayed, with its prefix
+	mac.Write(body)
+	want := "sha256=" + hex.EncodeToString(mac.Sum(nil))
+	// After a rotation, the second header has the signature with the replaced secret.
+	for _, name := range []string{"X-Service-Signature", "X-Service-Signature-Previous"} {
+		if hmac.Equal([]byte(header(h, name)), []byte(want)) {
+			return decodeEvent(body)
+		}
+	}
+	return Event{}, ErrSignature
 }
 
 // Verify checks the signature and the time of a request, and returns its event. Pass the body as received: decoding and
 // encoding it again would change its bytes. An error is ErrSignature, or the body is not an event.
 func (w *Webhook) Verify(h http.Header, body []byte, now time.Time) (Event, error) {
-	var event Event
 	if !w.signed(h, body, now) {
-		return event, ErrSignature
+		return Event{}, ErrSignature
 	}
+	return decodeEvent(body)
+}
+
+// header returns the value of a header whose name a framework may have left in another case.
+func header(h http.Header, name string) string {
+	for key, values := range h {
+		if strings.EqualFold(key, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+func decodeEvent(body []byte) (event Event, err error) {
 	if err := json.Unmarshal(body, &event); err != nil {
 		return event, fmt.Errorf("decoding the event: %w", err)
 	}
@@ -72,7 +102,7 @@ var seconds = regexp.MustCompile(`^[0-9]{1,12}$`)
 // signed verifies the signature of Standard Webhooks 1.0. During a rotation there is one for each secret, and one match
 // is enough.
 func (w *Webhook) signed(h http.Header, body []byte, now time.Time) bool {
-	id, timestamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
+	id, timestamp := header(h, "webhook-id"), header(h, "webhook-timestamp")
 	if !seconds.MatchString(timestamp) {
 		return false
 	}
@@ -83,7 +113,7 @@ func (w *Webhook) signed(h http.Header, body []byte, now time.Time) bool {
 	mac := hmac.New(sha256.New, w.key)
 	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	for signature := range strings.FieldsSeq(h.Get("webhook-signature")) {
+	for signature := range strings.FieldsSeq(header(h, "webhook-signature")) {
 		if hmac.Equal([]byte(signature), []byte(want)) {
 			return true
 		}

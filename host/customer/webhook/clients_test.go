@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ type signatureCase struct {
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
 	Valid   bool              `json:"valid"`
+	Service bool              `json:"service"` // whether X-Service-Signature is valid
 }
 
 // TestSignaturesForClients compares sdk/testdata/webhooks.json, which the tests of the official clients read, with what
@@ -35,6 +37,7 @@ func TestSignaturesForClients(t *testing.T) {
 		body = `{"event":"check.blocked","timestamp":"2026-01-15T10:30:00.123Z","data":{"query":"é.example",` +
 			`"type":"domain","verdict":"BLOCK","score":94,"signals":["lexical:bait:login"],"ref":"chk_1"}}`
 		now                   = 1_800_000_000
+		service, previous     = "x-service-signature", "x-service-signature-previous"
 		secret, other, binary = "whsec_c2VjcmV0IG9uZQ==", "whsec_c2VjcmV0IHR3bw==", "whsec_//79+/r5"
 	)
 	var cases []signatureCase
@@ -42,9 +45,11 @@ func TestSignaturesForClients(t *testing.T) {
 		h := http.Header{}
 		sign(h, Delivery{Ref: "chk_1", Event: "check.blocked", Sequence: 17, Attempt: 1, Secrets: secrets,
 			Body: []byte(body)}, time.Unix(at, 0))
-		c := signatureCase{name, key, now, map[string]string{}, body, valid}
-		for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
-			c.Headers[name] = h.Get(name)
+		c := signatureCase{name, key, now, map[string]string{}, body, valid, slices.Contains(secrets, key)}
+		for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature", service, previous} {
+			if h.Get(name) != "" {
+				c.Headers[name] = h.Get(name)
+			}
 		}
 		if change != nil {
 			change(&c)
@@ -71,7 +76,7 @@ func TestSignaturesForClients(t *testing.T) {
 	add("301 s in the future", secret, false, now+301, one, nil)
 	add("another secret", other, false, now, one, nil)
 	add("an altered body", secret, false, now, one,
-		func(c *signatureCase) { c.Body = strings.Replace(c.Body, "BLOCK", "ALLOW", 1) })
+		func(c *signatureCase) { c.Body, c.Service = strings.Replace(c.Body, "BLOCK", "ALLOW", 1), false })
 	add("an altered id", secret, false, now, one, set("webhook-id", "chk_2"))
 	add("an altered time", secret, false, now, one, set("webhook-timestamp", strconv.Itoa(now+1)))
 	add("a time with a sign", secret, false, now, one, set("webhook-timestamp", "+"+strconv.Itoa(now)))
@@ -84,6 +89,26 @@ func TestSignaturesForClients(t *testing.T) {
 	add("a part of the signature", secret, false, now, one, signature(func(s string) string { return s[:20] }))
 	add("a signature that is not ASCII", secret, false, now, one, signature(func(s string) string { return s + "é" }))
 
+	add("header names in another case", secret, true, now, one, func(c *signatureCase) {
+		for name, value := range c.Headers {
+			delete(c.Headers, name)
+			c.Headers[strings.ToUpper(name[:9])+name[9:]] = value
+		}
+	})
+	for name, edit := range map[string]func(string) string{
+		"no service signature":                  func(string) string { return "" },
+		"a service signature in upper case":     strings.ToUpper,
+		"a service signature without its name":  func(s string) string { return strings.TrimPrefix(s, "sha256=") },
+		"a part of the service signature":       func(s string) string { return s[:20] },
+		"a service signature that is not ASCII": func(s string) string { return s + "é" },
+		"two service signatures":                func(s string) string { return s + "," + s },
+	} {
+		add(name, secret, true, now, one, func(c *signatureCase) {
+			c.Headers[service], c.Service = edit(c.Headers[service]), false
+		})
+	}
+
+	slices.SortFunc(cases, func(a, b signatureCase) int { return strings.Compare(a.Name, b.Name) })
 	var want bytes.Buffer
 	e := json.NewEncoder(&want)
 	e.SetEscapeHTML(false)

@@ -11,16 +11,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"assay.example/client"
 	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/sdk/client"
+	"assay/registry/expect"
 	"assay/sdk/receipt"
 )
 
@@ -105,8 +107,10 @@ func TestClients(t *testing.T) {
 			run(t, server.URL, key)
 			relay.mu.Lock()
 			defer relay.mu.Unlock()
-			if len(relay.attempts) < 14 {
-				t.Errorf("%d different requests: %v", len(relay.attempts), relay.attempts)
+			for _, operation := range customerOperations(t) {
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString) {
+					t.Errorf("the client made no request like %s", operation)
+				}
 			}
 			for request, n := range relay.attempts {
 				if n < 2 {
@@ -114,8 +118,8 @@ func TestClients(t *testing.T) {
 				}
 			}
 			status, usage := hosttest.Ask(t, host, key, "GET", "/api/usage", "")
-			ended := month != time.Now().UTC().Month() // and with it the quota
-			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended {
+			ended := month != time.Now().UTC().Month()                             // and with it the quota
+			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
 				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
 					earlier)
 			}
@@ -125,6 +129,25 @@ func TestClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// customerOperations returns patterns of the requests that a client makes: of all documented operations that need a
+// key, and the public check. An export by reference is also asked for by POST.
+func customerOperations(t *testing.T) (all []*regexp.Regexp) {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]struct{ Security []any }
+	}
+	expect.NoError(t, json.Unmarshal([]byte(hosttest.ReadText(t, "../../web/api/openapi.json")), &document))
+	for path, operations := range document.Paths {
+		for method, o := range operations {
+			if (len(o.Security) > 0 || path == "/api/check-public") && method+path != "get/gdpr/export" {
+				path := regexp.MustCompile(`{\w+}`).ReplaceAllString(path, `[^/ ?]+`)
+				all = append(all, regexp.MustCompile("^"+strings.ToUpper(method)+" "+path+"[? ]"))
+			}
+		}
+	}
+	return all
 }
 
 // repeatChecks makes n checks with one body, in batches.
@@ -174,6 +197,10 @@ func goClient(t *testing.T, url, key string) {
 	if err := assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}); err != nil {
 		t.Errorf("feedback: %v", err)
 	}
+	goClientRecords(t, assay, result)
+	if err := assay.RevokeFeedback(t.Context(), result.Ref); err != nil {
+		t.Errorf("revoking feedback: %v", err)
+	}
 	_, err = assay.Check(t.Context(), invalid)
 	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest ||
 		refused.Field != "email" || !strings.HasPrefix(refused.RequestID, "req_") {
@@ -210,6 +237,52 @@ func goClient(t *testing.T, url, key string) {
 	}
 	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
 		t.Errorf("erasure: %v", err)
+	}
+}
+
+// goClientRecords looks at a check with the feedback legitimate, and at what else the account has.
+func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
+	t.Helper()
+	found := 0
+	for check, err := range assay.Search(t.Context(), client.Query{Verdict: client.Block, From: result.Timestamp}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if check.Ref == result.Ref && check.Score == result.Score {
+			found++
+		}
+	}
+	shown, err := assay.RecordedCheck(t.Context(), result.Ref)
+	if err != nil || found != 1 || shown.Type != "domain" || shown.Feedback == nil ||
+		shown.Feedback.Label != "legitimate" {
+		t.Errorf("found %d times, check: %+v, %v", found, shown, err)
+	}
+	for event, err := range assay.Events(t.Context(), 0) {
+		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
+	}
+	table, err := assay.ExportChecks(t.Context(), "csv", client.Query{From: result.Timestamp})
+	if err != nil || !strings.Contains(string(table), result.Ref) {
+		t.Errorf("table: %s, %v", table, err)
+	}
+	used, err := assay.Usage(t.Context(), result.Timestamp.UTC().Format("2006-01"))
+	if err != nil || used.Quota != 1500 || used.Used < 2 || len(used.Counts) == 0 {
+		t.Errorf("usage: %+v, %v", used, err)
+	}
+	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
+		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
+	all, listing := assay.Overrides(t.Context())
+	if err != nil || listing != nil || len(all) != 1 || all[0].ID != override.ID || all[0].Kind != "registrable_domain" {
+		t.Errorf("override: %+v, %v; %+v, %v", override, err, all, listing)
+	}
+	if err := assay.RemoveOverride(t.Context(), override.ID); err != nil {
+		t.Errorf("removing an override: %v", err)
+	}
+	if tried, err := assay.CheckPublic(t.Context(), result.Query); err != nil || tried.Score != result.Score {
+		t.Errorf("public check: %+v, %v", tried, err)
+	}
+	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
+	if err != nil || !strings.HasPrefix(subject, "sub_") {
+		t.Errorf("subject %q, %v", subject, err)
 	}
 }
 

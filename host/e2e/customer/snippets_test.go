@@ -12,11 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"assay/docs"
 	"assay/host/access/apikey"
+	"assay/host/customer/privacy"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
@@ -66,27 +68,39 @@ func TestSnippets(t *testing.T) {
 	}](t, dir, database, "keys", "create", "--plan=pro")
 	test := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--test", "--plan=pro",
 		"--account="+issued.Account).Secret
-	ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.doe@example.com"}`)
 
-	files, err := filepath.Glob("../../../docs/guide/*.md")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("pages %v, %v", files, err)
+	repeatChecks(t, host, issued.Secret, `{"domain":"background.example"}`, privacy.AtOnce+100)
+	_, begun := hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/export", `{"domain":"background.example"}`)
+	request, _ := begun["id"].(string)
+	expect.Until(t, "the export is done", func() bool {
+		_, state := hosttest.Ask(t, host, issued.Secret, "GET", "/gdpr/requests/"+request, "")
+		return state["state"] == "done"
+	})
+
+	guide := expect.Value(filepath.Glob("../../../docs/guide/*.md"))(t)
+	endpoints := expect.Value(filepath.Glob("../../../docs/api/*.md"))(t)
+	if len(guide) < 5 || len(endpoints) < 20 {
+		t.Fatalf("pages %v, %v", guide, endpoints)
 	}
 	programs := map[string][]snippet{} // by language
-	for _, file := range files {
+	for _, file := range slices.Concat(guide, endpoints) {
 		page := strings.TrimSuffix(filepath.Base(file), ".md")
 		text := strings.ReplaceAll(hosttest.ReadText(t, file), docs.Host, host.URL)
 		for _, s := range readSnippets(page, text) {
 			s.key = issued.Secret
-			if slices.Contains([]string{"quickstart", "checks", "errors"}, page) {
+			switch {
+			case slices.Contains(endpoints, file):
+				s.want = "" // what an endpoint answers is an example
+			case slices.Contains([]string{"quickstart", "signup", "payment", "checks", "errors"}, page):
 				s.key = test // their values are test values
 			}
 			programs[s.language] = append(programs[s.language], s)
 		}
 	}
-	environment := append(os.Environ(), "ASSAY_REF="+ref, "ASSAY_WEBHOOK_SECRET=whsec_c2VjcmV0IG9uZQ==",
+	environment := append(os.Environ(), "ASSAY_REQUEST="+request, "ASSAY_WEBHOOK_SECRET=whsec_c2VjcmV0IG9uZQ==",
 		"PYTHONDONTWRITEBYTECODE=1")
+	end := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for language, prepare := range map[string]func(*testing.T, string, []snippet) *exec.Cmd{
 		"sh": shellSnippets, "go": goSnippets, "ts": typeScriptSnippets, "python": pythonSnippets,
 	} {
@@ -97,6 +111,11 @@ func TestSnippets(t *testing.T) {
 				t.Fatalf("the documentation has %d programs", len(all))
 			}
 			cmd := prepare(t, t.TempDir(), all)
+			// Feedback and overrides are removed, so each language has its own.
+			ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
+			_, override := hosttest.Ask(t, host, issued.Secret, "POST", "/api/overrides",
+				`{"action":"block","domain":"`+language+`.example","reason":"x","expires_at":"`+end+`"}`)
+			environment := slices.Concat(environment, []string{"ASSAY_REF=" + ref, fmt.Sprint("ASSAY_OVERRIDE=", override["id"])})
 			var out []byte
 			var err error
 			hosttest.UntilAccepted(func() int {
@@ -181,7 +200,7 @@ import (
 	"os"
 	"time"
 
-	"assay/sdk/client"
+	"assay.example/client"
 )
 
 var _, _, _, _, _ = errors.New, io.ReadAll, log.Println, http.Error, time.Now

@@ -1,9 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -57,17 +57,20 @@ func (s *Server) showReceipt(c *fiber.Ctx) error {
 // attachReceipt adds the receipt of a check to its result, or null: what was recorded is answered even if its receipt
 // cannot be read now.
 func (s *Server) attachReceipt(work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller) {
-	result := bytes.TrimRight(ctx.Response.Body(), "\n")
-	receipt := json.RawMessage("null")
-	_, rest, _ := bytes.Cut(result[bytes.LastIndex(result, []byte(`"ref":`)):], []byte(`:"`))
-	ref, _, _ := bytes.Cut(rest, []byte(`"`))
+	var whole struct {
+		result
+		Receipt json.RawMessage `json:"receipt"`
+	}
+	if err := json.Unmarshal(ctx.Response.Body(), &whole); err != nil {
+		panic(fmt.Sprintf("decoding a result: %v", err)) // impossible: it was encoded here
+	}
 	if s.cfg.Receipts != nil && !caller.Limits.Test { // checks of test keys are not recorded
-		found, _, err := s.cfg.Receipts.Receipt(work, caller, string(ref), false)
+		found, _, err := s.cfg.Receipts.Receipt(work, caller, whole.Ref, false)
 		if err == nil {
-			receipt = found
+			whole.Receipt = found
 		} else {
-			s.cfg.Logger.Warn("a check was answered without its receipt", "ref", string(ref), "error", err)
+			s.cfg.Logger.Warn("a check was answered without its receipt", "ref", whole.Ref, "error", err)
 		}
 	}
-	write(ctx, fasthttp.StatusOK, append(bytes.Clone(result[:len(result)-1]), `,"receipt":`+string(receipt)+"}"...))
+	write(ctx, fasthttp.StatusOK, encode(whole))
 }

@@ -3,17 +3,27 @@
 from .client import (
     AssayError,
     BatchError,
+    CheckDetails,
     Client,
+    Code,
     Explanation,
+    FieldWarning,
     HumanReview,
+    ListedEvent,
+    Override,
+    Query,
     Reason,
+    RecordedCheck,
+    Request,
     Result,
     Scoring,
     Subject,
+    Usage,
 )
 from .webhook import Event, EventData, SignatureError, Webhook
 
 __all__ = [
-    "AssayError", "BatchError", "Client", "Event", "EventData", "Explanation", "HumanReview", "Reason",
-    "Result", "Scoring", "SignatureError", "Subject", "Webhook",
+    "AssayError", "BatchError", "CheckDetails", "Client", "Code", "Event", "EventData", "Explanation", "FieldWarning",
+    "HumanReview", "ListedEvent", "Override", "Query", "Reason", "RecordedCheck", "Request", "Result", "Scoring",
+    "SignatureError", "Subject", "Usage", "Webhook",
 ]

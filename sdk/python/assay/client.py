@@ -2,21 +2,30 @@
 
 import http.client
 import json
+import math
 import random
 import re
 import secrets
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, datetime
 from email.message import Message
 from typing import Any, Literal, NotRequired, TypedDict, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 T = TypeVar("T")
 Type = Literal["domain", "email", "phone", "iban"]
 Verdict = Literal["allow", "review", "block"]
+# The kinds of errors. They do not change, but later releases can add some.
+Code = Literal[
+    "invalid_request", "invalid_body", "invalid_field", "no_field", "unauthorized", "key_expired", "account_suspended",
+    "plan_required", "scope_missing", "address_refused", "forbidden", "not_found", "method_not_allowed", "too_slow",
+    "too_large", "headers_too_large", "conflict", "media_type", "quota_exhausted", "rate_limited", "hourly_limit",
+    "busy", "share_exhausted", "unavailable", "not_ready", "too_many_connections", "internal", "uncertain",
+]
 
 
 class Region(TypedDict):
@@ -33,6 +42,14 @@ class Request(TypedDict):
     phone: NotRequired[str]
     iban: NotRequired[str]
     region: NotRequired[Region]
+    receipt: NotRequired[bool]  # whether the result of check shall have a receipt
+
+
+class FieldWarning(TypedDict):
+    """Why a field of a request was ignored."""
+
+    field: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,79 @@ class Result:
     query: str
     timestamp: str
     ref: str
+    warnings: list[FieldWarning] = field(default_factory=list)  # fields that were ignored because they are invalid
+    receipt: dict[str, Any] | None = None  # if the request asked for it
+
+
+# Selects recorded checks; empty: all. key is the id of an API key, from the first time that is included, and until the
+# first that is not. At most one value; export_checks takes none.
+Query = TypedDict("Query", {
+    "verdict": Verdict, "type": Type, "key": str, "from": str | datetime, "until": str | datetime, "domain": str,
+    "email": str, "phone": str, "iban": str, "region": Region,
+}, total=False)
+
+
+@dataclass(frozen=True)
+class RecordedCheck:
+    """A check as the audit log has it."""
+
+    ref: str
+    timestamp: str
+    type: Type
+    score: int
+    verdict: Verdict
+    key: str  # the id of the key that requested it
+    revision: int  # of the lineup that decided
+    overridden: bool  # whether an override decided the verdict
+
+
+@dataclass(frozen=True)
+class CheckDetails(RecordedCheck):
+    """A recorded check with what followed. Each of the last three is None if there is none."""
+
+    record: dict[str, Any]  # its place in the audit log, and the first checkpoint that covers it
+    webhook: dict[str, Any] | None
+    feedback: dict[str, Any] | None
+    review: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ListedEvent:
+    """A webhook event with its delivery. Once it is delivered, its data has neither query nor signals."""
+
+    sequence: int
+    state: Literal["pending", "delivered", "failed"]
+    attempts: int
+    event: Literal["check.blocked", "check.review"]
+    timestamp: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an account used in a month."""
+
+    month: str
+    quota: int
+    used: int
+    forecast: int | None  # of used at the end of the month; None if unknown
+    counts: list[dict[str, Any]]  # checks by date, key, type and verdict
+
+
+@dataclass(frozen=True)
+class Override:
+    """A verdict that was set in advance."""
+
+    id: str
+    action: Literal["block", "allow"]
+    kind: str
+    target: str  # masked
+    reason: str
+    author: str
+    created_at: str
+    expires_at: str
+    replaced: str | None = None  # the id of the override that it replaced when it was added
+    ignored: Literal["expired", "altered"] | None = None  # why checks ignore it
 
 
 class Subject(TypedDict):
@@ -67,6 +157,7 @@ class BatchError:
 
     error: str
     field: str | None = None  # the invalid field of the request, if it is one
+    code: Code | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +222,7 @@ class AssayError(Exception):
             answer = None  # a proxy's error; its status says enough
         failure: dict[str, Any] = answer if isinstance(answer, dict) else {}
         self.status = status
+        self.code: Code | None = failure.get("code")  # the kind of error; None if the answer is not the service's
         self.message = str(failure.get("error") or http.client.responses.get(status, "error"))  # its text may change
         self.ref: str | None = failure.get("ref")  # of an internal error, to quote to support
         self.reset_at: str | None = failure.get("reset_at")  # when an exceeded limit ends
@@ -149,8 +241,12 @@ def _retry_after(headers: Mapping[str, str] | Message) -> int | None:
 @dataclass(frozen=True)
 class _Answer:
     status: int  # 200 or 202
-    content: Any
+    body: bytes
     retry_after: int | None
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -161,36 +257,102 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class Client:
     """Calls the API with a key. Can be used by several threads at once.
 
-    A call makes at most `attempts`, each within `attempt_timeout` seconds, and all within `timeout` seconds. An export
-    or erasure in the background may take `wait` seconds.
+    A call makes as many attempts as its `timeout` in seconds allows, or at most `attempts`, each within
+    `attempt_timeout` seconds. An export or erasure in the background may take `wait` seconds.
     """
 
     def __init__(
-        self, url: str, key: str, *, attempts: int = 4, attempt_timeout: float = 5, timeout: float = 20,
+        self, url: str, key: str, *, attempts: int | None = None, attempt_timeout: float = 5, timeout: float = 20,
         wait: float = 600,
     ) -> None:
         if not url.startswith(("https://", "http://")):
             raise ValueError("url must begin with https:// or http://")
         self._url, self._key = url.rstrip("/"), key
-        self._attempts, self._attempt_timeout, self._timeout, self._wait = attempts, attempt_timeout, timeout, wait
+        self._attempts: float = attempts or math.inf
+        self._attempt_timeout, self._timeout, self._wait = attempt_timeout, timeout, wait
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def check(self, request: Request, *, idempotency_key: str | None = None) -> Result:
         """Scores one entity."""
         return _read(Result, self._post("/api/check", request, idempotency_key).content)
 
+    def check_public(self, domain: str) -> Result:
+        """Scores a domain without a key, to try the service. Few such calls an hour are allowed."""
+        return _read(Result, self._post("/api/check-public", {"domain": domain}).content)
+
     def check_batch(
         self, requests: Sequence[Request], *, idempotency_key: str | None = None
     ) -> list[Result | BatchError]:
         """Scores several entities. The results are in the order of the requests."""
         answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key).content
-        return [
-            BatchError(r["error"], r.get("field")) if "error" in r else _read(Result, r) for r in answer["results"]
-        ]
+        return [_read(BatchError if "error" in r else Result, r) for r in answer["results"]]
 
-    def give_feedback(self, ref: str, label: Literal["fraud", "legitimate"], note: str = "") -> None:
-        """Labels a check of the account. Another report on the same check replaces the earlier one."""
-        self._post("/api/feedback", {"ref": ref, "label": label, "note": note})
+    def give_feedback(
+        self, ref: str, label: Literal["fraud", "legitimate"], note: str = "", value: Request | None = None
+    ) -> None:
+        """Labels a check of the account. Another report on the same check replaces the earlier one. With the value that
+        was checked, the service scores it again."""
+        self._post("/api/feedback", {**(value or {}), "ref": ref, "label": label, "note": note})
+
+    def revoke_feedback(self, ref: str) -> None:
+        """Takes back the account's feedback on a check."""
+        self._delete(f"/api/feedback?ref={quote(ref, '')}")
+
+    def search(self, query: Query | None = None) -> Iterator[RecordedCheck]:
+        """Lists the recorded checks that match, newest first. Asks for a page when it is needed."""
+        asked: dict[str, Any] = {name: _text(value) for name, value in (query or {}).items()}
+        while True:
+            page = self._post("/api/checks/search", asked).content
+            for check in page["checks"]:
+                yield _read(RecordedCheck, check)
+            if not page["next"]:
+                return
+            asked["after"] = page["next"]
+
+    def events(self, after: int = 0) -> Iterator[ListedEvent]:
+        """Lists the account's webhook events with a sequence number above after, in order."""
+        while True:
+            page = self._get(f"/api/events?limit=100&after={after}").content
+            for event in page["events"]:
+                yield _read(ListedEvent, event)
+            if not page["more"]:
+                return
+            after = page["next"]
+
+    def recorded_check(self, ref: str) -> CheckDetails:
+        """Returns a recorded check."""
+        return _read(CheckDetails, self._get(f"/api/checks/{quote(ref, '')}").content)
+
+    def export_checks(self, format: Literal["csv", "json"], query: Query | None = None) -> bytes:
+        """Returns all recorded checks that match, as a file. May take as long as `wait`."""
+        values = {name: _text(value) for name, value in (query or {}).items()}
+        if named := values.keys() & {"domain", "email", "phone", "iban", "region"}:
+            raise ValueError(f"an export cannot be asked for by value: {', '.join(sorted(named))}")
+        request = self._request("GET", f"/api/checks/export?{urlencode({**values, 'format': format})}")
+        return self._send(request, patient=True).body
+
+    def usage(self, month: str | None = None) -> Usage:
+        """Returns what was used in a month, such as 2026-01; in this one by default."""
+        return _read(Usage, self._get(f"/api/usage?month={quote(month, '')}" if month else "/api/usage").content)
+
+    def set_override(
+        self, action: Literal["block", "allow"], target: Mapping[str, Any], reason: str, expires_at: str | datetime,
+        author: str | None = None,
+    ) -> Override:
+        """Sets the verdict on a value or group in advance: one of domain, email, phone, iban, registrable_domain,
+        number_range and bank. An override of the same value is replaced."""
+        request = {**target, "action": action, "reason": reason, "expires_at": _text(expires_at)}
+        if author:
+            request["author"] = author
+        return _read(Override, self._post("/api/overrides", request).content)
+
+    def overrides(self) -> list[Override]:
+        """Lists the account's overrides."""
+        return [_read(Override, o) for o in self._get("/api/overrides").content["overrides"]]
+
+    def remove_override(self, id: str) -> None:
+        """Removes an override."""
+        self._delete(f"/api/overrides?id={quote(id, '')}")
 
     def receipt(self, ref: str) -> dict[str, Any]:
         """Returns the receipt of a check, which proves its record to others, to store as JSON.
@@ -207,6 +369,10 @@ class Client:
                 receipt: dict[str, Any] = answer.content
                 return receipt
             time.sleep(pause)
+
+    def subject_ref(self, subject: Subject) -> str:
+        """Returns the reference sub_... of a value, which is the same for all checks of the account."""
+        return str(self._post("/gdpr/subject", subject).content["subject"])
 
     def export(self, subject: Subject) -> dict[str, Any]:
         """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many,
@@ -262,27 +428,35 @@ class Client:
         return str(request["id"])
 
     def _get(self, path: str) -> _Answer:
-        return self._send(urllib.request.Request(self._url + path, headers=self._headers()))
+        return self._send(self._request("GET", path))
+
+    def _delete(self, path: str) -> None:
+        self._send(self._request("DELETE", path))
 
     def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> _Answer:
         data, key = json.dumps(body).encode(), key or secrets.token_urlsafe(18)
-        headers = {**self._headers(), "Content-Type": "application/json", "Idempotency-Key": key}
-        return self._send(urllib.request.Request(self._url + path, data, headers, method="POST"))
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return self._send(self._request("POST", path, data, headers))
 
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._key}"}
+    def _request(
+        self, method: str, path: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> urllib.request.Request:
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        return urllib.request.Request(self._url + path, data, {**(headers or {}), **key}, method=method)
 
-    def _send(self, request: urllib.request.Request) -> _Answer:
+    def _send(self, request: urllib.request.Request, patient: bool = False) -> _Answer:
         """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
-        end = time.monotonic() + self._timeout
+        end = time.monotonic() + (self._wait if patient else self._timeout)
         attempt = 0
         while True:
             attempt += 1
-            limit = max(0.001, min(self._attempt_timeout, end - time.monotonic()))
+            limit = max(0.001, min(self._wait if patient else self._attempt_timeout, end - time.monotonic()))
             try:
                 return _attempt(self._opener, request, limit)
             except AssayError as error:
-                if attempt >= self._attempts or not (error.status == 429 or error.status >= 500):
+                if attempt > 1 and request.method == "DELETE" and error.status == 404:
+                    return _Answer(200, b"{}", None)  # an earlier attempt, whose answer was lost, removed it
+                if attempt >= self._attempts or not _retryable(error):
                     raise
                 pause = _pause(attempt, error.retry_after)
                 if time.monotonic() + pause >= end:
@@ -301,10 +475,15 @@ def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Requ
             body: bytes = response.read()
             if response.status not in (200, 202):
                 raise AssayError(response.status, response.headers, body)
-            return _Answer(response.status, json.loads(body), _retry_after(response.headers))
+            return _Answer(response.status, body, _retry_after(response.headers))
     except urllib.error.HTTPError as error:
         with error:
             raise AssayError(error.code, error.headers, error.read()) from None
+
+
+def _retryable(error: AssayError) -> bool:
+    """Whether the request can soon have another answer. A 429 without a code is a proxy's."""
+    return error.status >= 500 or error.code == "rate_limited" or (error.status == 429 and error.code is None)
 
 
 def _pause(attempt: int, retry_after: int | None) -> float:
@@ -312,10 +491,18 @@ def _pause(attempt: int, retry_after: int | None) -> float:
     for all clients."""
     if retry_after:
         return retry_after + random.uniform(0, 0.5)
-    most: float = 0.2 * 2 ** min(attempt - 1, 4)
+    most: float = 0.2 * 2 ** min(attempt - 1, 3)
     return random.uniform(most / 2, most)
 
 
 def _read(kind: type[T], answer: dict[str, Any]) -> T:
-    # Later releases can add fields.
-    return kind(**{f.name: answer[f.name] for f in fields(kind)})
+    # Later releases can add fields. Those with a default can be absent.
+    return kind(**{
+        f.name: answer[f.name] for f in fields(kind)  # type: ignore[arg-type]
+        if f.name in answer or (f.default is MISSING and f.default_factory is MISSING)
+    })
+
+
+def _text(value: Any) -> Any:
+    """A time as the service reads it."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

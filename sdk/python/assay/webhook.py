@@ -48,6 +48,7 @@ class Webhook:
         encoded = secret.removeprefix("whsec_")
         if not encoded:
             raise ValueError("the webhook secret is empty; one begins with whsec_")
+        self._secret = secret
         try:
             self._key = base64.b64decode(encoded, validate=True)
         except binascii.Error:
@@ -57,12 +58,30 @@ class Webhook:
     def verify(self, headers: Mapping[str, str] | Message, body: bytes, now: float | None = None) -> Event:
         """Checks the signature and the time of a request, and returns its event.
 
-        Names of headers are in lower case, unless the mapping ignores case as that of http.server does. Pass the body
-        as received: decoding and encoding it again would change its bytes. Raises SignatureError, or ValueError if the
-        body is not an event.
+        Pass the body as received: decoding and encoding it again would change its bytes. Raises SignatureError, or
+        ValueError if the body is not an event.
         """
-        if not self._signed(headers, body, time.time() if now is None else now):
+        if not self._signed(_lower(headers), body, time.time() if now is None else now):
             raise SignatureError("the webhook has no valid signature")
+        return self._event(body)
+
+    def verify_service_signature(self, headers: Mapping[str, str] | Message, body: bytes) -> Event:
+        """Checks X-Service-Signature, which signs the body alone, and returns the event of a request.
+
+        Use verify instead where you can, which also refuses replays. Pass the body as received. Raises SignatureError,
+        or ValueError if the body is not an event.
+        """
+        key = self._secret.encode()  # as displayed, with its prefix
+        want = b"sha256=" + hmac.new(key, body, hashlib.sha256).hexdigest().encode()
+        lower = _lower(headers)
+        # After a rotation, the second header has the signature with the replaced secret.
+        signatures = [lower.get(name, "") for name in ("x-service-signature", "x-service-signature-previous")]
+        if not any([hmac.compare_digest(s.encode(), want) for s in signatures]):
+            raise SignatureError("the webhook has no valid signature")
+        return self._event(body)
+
+    @staticmethod
+    def _event(body: bytes) -> Event:
         try:
             event = json.loads(body)
             data = EventData(**{name: event["data"][name] for name in EventData.__dataclass_fields__})
@@ -70,7 +89,7 @@ class Webhook:
         except (KeyError, TypeError) as error:
             raise ValueError("the body is not an event") from error
 
-    def _signed(self, headers: Mapping[str, str] | Message, body: bytes, now: float) -> bool:
+    def _signed(self, headers: Mapping[str, str], body: bytes, now: float) -> bool:
         """Verifies the signature of Standard Webhooks 1.0.
 
         During a rotation there is one signature for each secret, and one match is enough.
@@ -82,3 +101,8 @@ class Webhook:
         want = b"v1," + base64.b64encode(hmac.new(self._key, signed, hashlib.sha256).digest())
         signatures = (headers.get("webhook-signature") or "").split()
         return any(hmac.compare_digest(s.encode(), want) for s in signatures)
+
+
+def _lower(headers: Mapping[str, str] | Message) -> dict[str, str]:
+    """The headers with names in lower case."""
+    return {name.lower(): value or "" for name, value in headers.items()}

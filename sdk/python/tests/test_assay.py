@@ -5,11 +5,14 @@ import os
 import threading
 import time
 import unittest
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from assay import AssayError, BatchError, Client, Result, SignatureError, Webhook
+from assay.client import _Answer
 
 CHECKED = json.dumps({
     "score": 94, "verdict": "block", "signals": ["x"], "dominant_threat": None, "type": "domain", "query": "a.example",
@@ -19,6 +22,23 @@ Answer = tuple[int, str, dict[str, str]]
 CUT: Answer = (0, "", {})
 HALF: Answer = (200, CHECKED, {"Content-Length": "1000"})
 OK: Answer = (200, CHECKED, {})
+
+
+class FakeTime:
+    """A clock that sleeping moves."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def answer(self, outage: float) -> _Answer:
+        if self.now < outage:
+            raise ConnectionRefusedError
+        return _Answer(200, CHECKED.encode(), None)
 
 
 class Attempts(unittest.TestCase):
@@ -64,6 +84,9 @@ class Attempts(unittest.TestCase):
             ("an overloaded host", [(503, "{}", {}), OK], 2, 0),
             ("a proxy without host", [(502, "<html>", {}), OK], 2, 0),
             ("always overloaded", [(503, "[]", {})], 4, 503),
+            ("too many requests", [(429, '{"code":"rate_limited"}', {}), OK], 2, 0),
+            ("a proxy's limit", [(429, "", {}), OK], 2, 0),
+            ("no quota", [(429, '{"code":"quota_exhausted"}', {"Retry-After": "1"})], 1, 429),
             ("another month", [(429, '{"error":"quota"}', month)], 1, 429),
             ("an invalid request", [(400, '{"error":"domain: has no dot"}', {})], 1, 400),
             ("a redirect", [(307, "", {"Location": "http://elsewhere.example/"})], 1, 307),
@@ -71,7 +94,8 @@ class Attempts(unittest.TestCase):
             with self.subTest(name):
                 url, seen = self.serve(*answers)
                 try:
-                    result = Client(url, "assay_x", attempt_timeout=60, timeout=120).check({"domain": "a.example"})
+                    client = Client(url, "assay_x", attempts=4, attempt_timeout=60, timeout=120)
+                    result = client.check({"domain": "a.example"})
                     self.assertEqual((status, result.ref, result.verdict), (0, "chk_1", "block"))
                 except AssayError as error:
                     self.assertEqual(error.status, status)
@@ -80,12 +104,13 @@ class Attempts(unittest.TestCase):
                 self.assertGreaterEqual(len(seen[0][0]), 20)
 
     def test_error(self) -> None:
-        text = '{"error":"region.country: is not a country","field":"region.country"}'
+        text = '{"error":"region.country: is not a country","code":"invalid_field","field":"region.country"}'
         url, _ = self.serve((400, text, {"X-Request-Id": "req_1"}), (500, '{"error":"internal","ref":"chk_2"}', {}))
         client = Client(url, "assay_x", attempts=1)
         with self.assertRaises(AssayError) as raised:
             client.check({"phone": "1", "region": {"country": "XX"}})
         self.assertEqual((raised.exception.field, raised.exception.request_id), ("region.country", "req_1"))
+        self.assertEqual(raised.exception.code, "invalid_field")
         with self.assertRaises(AssayError) as raised:
             client.check_batch([{"domain": "a.example"}])
         self.assertEqual((raised.exception.status, raised.exception.ref), (500, "chk_2"))
@@ -104,6 +129,22 @@ class Attempts(unittest.TestCase):
         Client(url, "assay_x").check({"domain": "a.example"})
         self.assertEqual(len(seen), 2)
         self.assertGreaterEqual(time.monotonic() - begun, 1)
+
+    def test_restart(self) -> None:
+        """A restart of the service loses no call, and a client gives up after its timeout."""
+        for outage, lost in [(6, False), (18, False), (3600, True)]:
+            with self.subTest(outage):
+                clock = FakeTime()
+                client = Client("http://assay.example", "assay_x")
+                with mock.patch("assay.client.time", clock), mock.patch("assay.client._attempt") as attempt:
+                    attempt.side_effect = lambda *_: clock.answer(outage)
+                    try:
+                        client.check({"domain": "a.example"})
+                        self.assertFalse(lost)
+                    except ConnectionRefusedError:
+                        self.assertTrue(lost)
+                self.assertTrue(min(outage, 18) <= clock.now <= 20, clock.now)
+                self.assertLess(attempt.call_count, 40)
 
     def test_background(self) -> None:
         def running(kind: str) -> Answer:
@@ -171,6 +212,12 @@ class Webhooks(unittest.TestCase):
                 else:
                     with self.assertRaises(SignatureError):
                         webhook.verify(c["headers"], body, c["now"])
+                if c["service"]:
+                    event = webhook.verify_service_signature(c["headers"], body)
+                    self.assertEqual(event.data.query, "é.example")
+                else:
+                    with self.assertRaises(SignatureError):
+                        webhook.verify_service_signature(c["headers"], body)
 
     def test_empty_secret(self) -> None:
         with self.assertRaises(ValueError):
@@ -190,6 +237,8 @@ class Host(unittest.TestCase):
         self.assertIsInstance(second, BatchError)
         self.assertEqual(second, BatchError(second.error, "email"))
         client.give_feedback(result.ref, "legitimate")
+        self.records(client, result)
+        client.revoke_feedback(result.ref)
         with self.assertRaises(AssayError) as raised:
             client.check({"email": "nobody"})
         self.assertEqual((raised.exception.status, raised.exception.field), (400, "email"))
@@ -204,6 +253,25 @@ class Host(unittest.TestCase):
         export = client.export({"domain": domain})
         self.assertEqual((export["total"], len(export["checks"])), (1002, 1002))
         client.erase({"ref": result.ref})
+
+    def records(self, client: Client, result: Result) -> None:
+        found = [c for c in client.search({"verdict": "block", "from": result.timestamp}) if c.ref == result.ref]
+        self.assertEqual([c.score for c in found], [result.score])
+        shown = client.recorded_check(result.ref)
+        self.assertEqual((shown.type, (shown.feedback or {})["label"]), ("domain", "legitimate"))
+        self.assertEqual(list(client.events()), [])
+        at = datetime.fromisoformat(result.timestamp)
+        self.assertIn(result.ref, client.export_checks("csv", {"from": at}).decode())
+        with self.assertRaises(ValueError):
+            client.export_checks("csv", {"domain": result.query})
+        used = client.usage(f"{at:%Y-%m}")
+        self.assertEqual((used.quota, used.used >= 2, bool(used.counts)), (1500, True, True))
+        end = datetime.now(UTC) + timedelta(hours=1)
+        override = client.set_override("allow", {"registrable_domain": "example.net"}, "Our shop.", end)
+        self.assertEqual([(o.id, o.kind) for o in client.overrides()], [(override.id, "registrable_domain")])
+        client.remove_override(override.id)
+        self.assertEqual(client.check_public(result.query).score, result.score)
+        self.assertRegex(client.subject_ref({"domain": result.query}), "^sub_")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,18 @@
+import type { EventData } from "./webhook.js";
+
 /** What can be checked. */
 export type Type = "domain" | "email" | "phone" | "iban";
 
 /** What a score means. */
 export type Verdict = "allow" | "review" | "block";
+
+/** The kinds of errors. They do not change, but later releases can add some. */
+export type Code =
+  | "invalid_request" | "invalid_body" | "invalid_field" | "no_field" | "unauthorized" | "key_expired"
+  | "account_suspended" | "plan_required" | "scope_missing" | "address_refused" | "forbidden" | "not_found"
+  | "method_not_allowed" | "too_slow" | "too_large" | "headers_too_large" | "conflict" | "media_type"
+  | "quota_exhausted" | "rate_limited" | "hourly_limit" | "busy" | "share_exhausted" | "unavailable" | "not_ready"
+  | "too_many_connections" | "internal" | "uncertain";
 
 /** What to check. The first of domain, email, phone and iban that is set is scored. */
 export interface Request {
@@ -12,6 +22,14 @@ export interface Request {
   iban?: string;
   /** Where the value is from: an ISO 3166-1 alpha-2 code, or EU. */
   region?: { country: string };
+  /** Whether the result of check shall have a receipt. */
+  receipt?: boolean;
+}
+
+/** Why a field of a request was ignored. */
+export interface Warning {
+  field: string;
+  message: string;
 }
 
 /** The answer to a check. */
@@ -26,20 +44,116 @@ export interface Result {
   query: string;
   timestamp: string;
   ref: string;
+  /** Fields that were ignored because they are invalid; absent if there are none. */
+  warnings?: Warning[];
+  /** Present if the request asked for it. */
+  receipt?: Document | null;
 }
 
 /** The answer to an invalid request of a batch. */
 export interface BatchError {
   error: string;
+  code?: Code;
   /** The invalid field of the request, if it is one. */
   field?: string;
 }
 
-/** What a checked entity turned out to be. */
-export interface Feedback {
+/** What a checked entity turned out to be. With the value that was checked, it is scored again. */
+export interface Feedback extends Omit<Request, "receipt"> {
   ref: string;
   label: "fraud" | "legitimate";
   note?: string;
+}
+
+/** Selects recorded checks; empty: all. At most one value. */
+export interface Query extends Omit<Request, "receipt"> {
+  verdict?: Verdict;
+  type?: Type;
+  /** The id of an API key. */
+  key?: string;
+  /** The first time that is included. */
+  from?: Date | string;
+  /** The first time that is not included. */
+  until?: Date | string;
+}
+
+/** A check as the audit log has it. */
+export interface RecordedCheck {
+  ref: string;
+  timestamp: string;
+  type: Type;
+  score: number;
+  verdict: Verdict;
+  /** The id of the key that requested it. */
+  key: string;
+  /** Of the lineup that decided. */
+  revision: number;
+  /** Whether an override decided the verdict. */
+  overridden: boolean;
+}
+
+/** The state of a webhook event. */
+export interface Delivery {
+  event: "check.blocked" | "check.review";
+  state: "pending" | "delivered" | "failed";
+  attempts: number;
+}
+
+/** A recorded check with what followed. */
+export interface CheckDetails extends RecordedCheck {
+  /** Its place in the audit log, and the first checkpoint that covers it. */
+  record: Document;
+  webhook: Delivery | null;
+  feedback: { label: "fraud" | "legitimate"; note: string; timestamp: string } | null;
+  review: HumanReview | null;
+}
+
+/** A webhook event with its delivery. Once it is delivered, its data has neither query nor signals. */
+export interface ListedEvent extends Delivery {
+  sequence: number;
+  timestamp: string;
+  data: Omit<EventData, "query" | "signals"> & Partial<EventData>;
+}
+
+/** What an account used in a month. */
+export interface Usage {
+  month: string;
+  quota: number;
+  used: number;
+  /** Of used at the end of the month; null if unknown. */
+  forecast: number | null;
+  counts: { date: string; key: string; type: Type; verdict: Verdict; checks: number }[];
+}
+
+/**
+ * Sets the verdict on a value or a group in advance. It has one of domain, email, phone, iban, registrable_domain,
+ * number_range and bank.
+ */
+export interface OverrideRequest extends Omit<Request, "receipt"> {
+  action: "block" | "allow";
+  registrable_domain?: string;
+  number_range?: string;
+  bank?: string;
+  reason: string;
+  author?: string;
+  expires_at: Date | string;
+}
+
+/** A verdict that was set in advance. */
+export interface Override {
+  id: string;
+  action: "block" | "allow";
+  kind: string;
+  /** Masked. */
+  target: string;
+  reason: string;
+  author: string;
+  created_at: string;
+  expires_at: string;
+  /** The id of the override that it replaced when it was added. */
+  replaced?: string;
+  /** Why checks ignore it. */
+  ignored?: "expired" | "altered";
 }
 
 /** Whose data a privacy request is about: one member, and region with a national phone number. */
@@ -114,7 +228,7 @@ export type Document = Record<string, unknown>;
 
 /** How a client makes its calls. Times are in milliseconds. */
 export interface Settings {
-  /** The most attempts of a call: 4. */
+  /** The most attempts of a call: as many as its time limit allows. */
   attempts?: number;
   /** The time limit of an attempt: 5,000. */
   attemptTimeout?: number;
@@ -160,6 +274,8 @@ export class AssayError extends Error {
 
   constructor(
     readonly status: number,
+    /** The kind of error; undefined if the answer is not the service's. */
+    readonly code: Code | undefined,
     /** The reason, for people; the text may change. */
     readonly reason: string,
     /** The invalid field of the request, if it is one. */
@@ -189,7 +305,8 @@ export class Client {
     this.#url = url.replace(/\/+$/, "");
     this.#key = key;
     this.#settings = {
-      attempts: 4, attemptTimeout: 5_000, timeout: 20_000, wait: 600_000, fetch: (...request) => fetch(...request),
+      attempts: Infinity, attemptTimeout: 5_000, timeout: 20_000, wait: 600_000,
+      fetch: (...request) => fetch(...request),
       ...settings,
     };
   }
@@ -197,6 +314,11 @@ export class Client {
   /** Scores one entity. */
   async check(request: Request, options: Options = {}): Promise<Result> {
     return (await this.#post("/api/check", request, options)).content as Result;
+  }
+
+  /** Scores a domain without a key, to try the service. Few such calls an hour are allowed. */
+  async checkPublic(domain: string, options: Abortable = {}): Promise<Result> {
+    return (await this.#post("/api/check-public", { domain }, options)).content as Result;
   }
 
   /** Scores several entities. The results are in the order of the requests. */
@@ -208,6 +330,70 @@ export class Client {
   /** Labels a check of the account. Another report on the same check replaces the earlier one. */
   async giveFeedback(feedback: Feedback, options: Abortable = {}): Promise<void> {
     await this.#post("/api/feedback", feedback, options);
+  }
+
+  /** Takes back the account's feedback on a check. */
+  async revokeFeedback(ref: string, options: Abortable = {}): Promise<void> {
+    await this.#send(`/api/feedback?ref=${encodeURIComponent(ref)}`, { method: "DELETE" }, options);
+  }
+
+  /** Lists the recorded checks that match, newest first. Asks for a page when it is needed. */
+  async *search(query: Query = {}, options: Abortable = {}): AsyncGenerator<RecordedCheck, void> {
+    for (let after: string | null | undefined; after !== null; ) {
+      const { content } = await this.#post("/api/checks/search", { ...query, after }, options);
+      const page = content as { checks: RecordedCheck[]; next: string | null };
+      yield* page.checks;
+      after = page.next;
+    }
+  }
+
+  /** Lists the account's webhook events with a sequence number above after, in order. */
+  async *events(after = 0, options: Abortable = {}): AsyncGenerator<ListedEvent, void> {
+    for (let more = true; more; ) {
+      const { content } = await this.#get(`/api/events?limit=100&after=${after}`, options);
+      const page = content as { events: ListedEvent[]; next: number; more: boolean };
+      yield* page.events;
+      ({ next: after, more } = page);
+    }
+  }
+
+  /** Returns a recorded check. */
+  async recordedCheck(ref: string, options: Abortable = {}): Promise<CheckDetails> {
+    return (await this.#get(`/api/checks/${encodeURIComponent(ref)}`, options)).content as CheckDetails;
+  }
+
+  /** Returns all recorded checks that match, as the text of a file. May take as long as `wait`. */
+  async exportChecks(
+    format: "csv" | "json", query: Pick<Query, "verdict" | "type" | "key" | "from" | "until"> = {},
+    options: Abortable = {},
+  ): Promise<string> {
+    const values = new URLSearchParams({ format });
+    for (const name of ["verdict", "type", "key", "from", "until"] as const) {
+      const value = query[name];
+      if (value) values.set(name, value instanceof Date ? value.toISOString() : value);
+    }
+    return (await this.#send(`/api/checks/export?${values}`, { method: "GET" }, options, true)).content as string;
+  }
+
+  /** Returns what was used in a month, such as 2026-01; in this one by default. */
+  async usage(month?: string, options: Abortable = {}): Promise<Usage> {
+    const query = month ? `?month=${encodeURIComponent(month)}` : "";
+    return (await this.#get(`/api/usage${query}`, options)).content as Usage;
+  }
+
+  /** Sets a verdict in advance. An override of the same value is replaced. */
+  async setOverride(request: OverrideRequest, options: Abortable = {}): Promise<Override> {
+    return (await this.#post("/api/overrides", request, options)).content as Override;
+  }
+
+  /** Lists the account's overrides. */
+  async overrides(options: Abortable = {}): Promise<Override[]> {
+    return ((await this.#get("/api/overrides", options)).content as { overrides: Override[] }).overrides;
+  }
+
+  /** Removes an override. */
+  async removeOverride(id: string, options: Abortable = {}): Promise<void> {
+    await this.#send(`/api/overrides?id=${encodeURIComponent(id)}`, { method: "DELETE" }, options);
   }
 
   /**
@@ -223,6 +409,11 @@ export class Client {
       }
       await wait(retryAfter, options.signal);
     }
+  }
+
+  /** Returns the reference sub_... of a value, which is the same for all checks of the account. */
+  async subjectRef(subject: Subject, options: Abortable = {}): Promise<string> {
+    return ((await this.#post("/gdpr/subject", subject, options)).content as { subject: string }).subject;
   }
 
   /**
@@ -285,25 +476,30 @@ export class Client {
   }
 
   #get(path: string, options: Abortable): Promise<Answer> {
-    return this.#send(path, { method: "GET" }, options.signal);
+    return this.#send(path, { method: "GET" }, options);
   }
 
   #post(path: string, body: unknown, options: Options): Promise<Answer> {
     const headers = {
       "Content-Type": "application/json", "Idempotency-Key": options.idempotencyKey ?? crypto.randomUUID(),
     };
-    return this.#send(path, { method: "POST", headers, body: JSON.stringify(body) }, options.signal);
+    return this.#send(path, { method: "POST", headers, body: JSON.stringify(body) }, options);
   }
 
   /** Sends a request until it is answered, each time with the same bytes and key (contract section 4.6). */
-  async #send(path: string, request: RequestInit, signal?: AbortSignal): Promise<Answer> {
-    const { attempts, timeout } = this.#settings;
-    const end = performance.now() + timeout;
+  async #send(path: string, request: RequestInit, { signal }: Abortable, file = false): Promise<Answer> {
+    const { attempts, attemptTimeout, timeout, wait: patience } = this.#settings;
+    const end = performance.now() + (file ? patience : timeout);
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#attempt(path, request, end, signal);
+        const limit = Math.max(1, Math.min(file ? patience : attemptTimeout, end - performance.now()));
+        const { text, ...answer } = await this.#attempt(path, request, limit, signal);
+        return { ...answer, content: file ? text : JSON.parse(text) };
       } catch (error) {
         signal?.throwIfAborted();
+        if (attempt > 1 && request.method === "DELETE" && error instanceof AssayError && error.status === 404) {
+          return { status: 200, content: {}, retryAfter: undefined }; // an earlier attempt did it
+        }
         const pause = pauseAfter(attempt, error);
         if (attempt >= attempts || !retryable(error) || performance.now() + pause >= end) throw error;
         await wait(pause, signal);
@@ -312,10 +508,9 @@ export class Client {
   }
 
   /** Sends a request once. The limit covers the body of the answer. */
-  async #attempt(path: string, request: RequestInit, end: number, signal?: AbortSignal): Promise<Answer> {
-    const { attemptTimeout, fetch } = this.#settings;
+  async #attempt(path: string, request: RequestInit, limit: number, signal?: AbortSignal) {
+    const { fetch } = this.#settings;
     const ended = new AbortController();
-    const limit = Math.max(1, Math.min(attemptTimeout, end - performance.now()));
     const timer = setTimeout(() => ended.abort(new DOMException("no answer in time", "TimeoutError")), limit);
     const abort = () => ended.abort(signal?.reason);
     signal?.addEventListener("abort", abort);
@@ -323,14 +518,14 @@ export class Client {
       signal?.throwIfAborted();
       const response = await fetch(this.#url + path, {
         ...request,
-        headers: { ...request.headers, Authorization: `Bearer ${this.#key}` },
+        headers: { ...request.headers, ...(this.#key && { Authorization: `Bearer ${this.#key}` }) },
         redirect: "manual", // a redirect could take the key to another host, so it is an error
         signal: ended.signal,
       });
-      const answer = await response.text();
+      const text = await response.text();
       const { status } = response;
-      if (status !== 200 && status !== 202) throw errorOf(response, answer);
-      return { status, content: JSON.parse(answer), retryAfter: retryAfterOf(response) };
+      if (status !== 200 && status !== 202) throw errorOf(response, text);
+      return { status, text, retryAfter: retryAfterOf(response) };
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
@@ -348,7 +543,8 @@ function errorOf(response: Response, answer: string): AssayError {
   }
   const member = (name: string) => (typeof failure[name] === "string" ? failure[name] : undefined);
   return new AssayError(
-    response.status, member("error") ?? (response.statusText || "error"), member("field"), member("ref"),
+    response.status, member("code") as Code | undefined, member("error") ?? (response.statusText || "error"),
+    member("field"), member("ref"),
     response.headers.get("X-Request-Id") ?? undefined, member("reset_at"),
     retryAfterOf(response),
   );
@@ -360,16 +556,20 @@ function retryAfterOf(response: Response): number | undefined {
   return /^[0-9]{1,9}$/.test(wait) ? Number(wait) * 1_000 : undefined;
 }
 
-/** Whether a request can have another answer if it is sent again: after a limit, a server's error or a lost answer. */
+/**
+ * Whether a request can soon have another answer if it is sent again: after too many requests, an error of the server
+ * or a lost answer. A 429 without a code is a proxy's.
+ */
 function retryable(error: unknown): boolean {
-  return !(error instanceof AssayError) || error.status === 429 || error.status >= 500;
+  if (!(error instanceof AssayError)) return true;
+  return error.status >= 500 || error.code === "rate_limited" || (error.status === 429 && error.code === undefined);
 }
 
 /** How long to wait after an attempt, in milliseconds: at least what the answer asks for, else longer each time, and
  * never the same for all clients. */
 function pauseAfter(attempt: number, error: unknown): number {
   if (error instanceof AssayError && error.retryAfter) return error.retryAfter + Math.random() * 500;
-  const most = 200 * 2 ** Math.min(attempt - 1, 4);
+  const most = 200 * 2 ** Math.min(attempt - 1, 3);
   return most / 2 + (Math.random() * most) / 2;
 }
 

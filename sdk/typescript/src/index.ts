@@ -1,7 +1,8 @@
 export { AssayError, Client } from "./client.js";
 export type {
-  BatchError, Document, Explanation, Feedback, HumanReview, Options, Reason, Request, Result, Scoring, Settings,
-  Subject, Type, Verdict,
+  BatchError, CheckDetails, Code, Delivery, Document, Explanation, Feedback, HumanReview, ListedEvent, Options,
+  Override, OverrideRequest, Query, Reason, RecordedCheck, Request, Result, Scoring, Settings, Subject, Type, Usage,
+  Verdict, Warning,
 } from "./client.js";
 export { SignatureError, Webhook } from "./webhook.js";
-export type { Event, EventData } from "./webhook.js";
+export type { Event, EventData, ReceivedHeaders } from "./webhook.js";

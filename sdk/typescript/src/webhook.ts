@@ -28,6 +28,7 @@ export class SignatureError extends Error {
 
 /** Verifies the webhooks of one endpoint. */
 export class Webhook {
+  readonly #secret: Uint8Array<ArrayBuffer>;
   readonly #key: Uint8Array<ArrayBuffer>;
   readonly #tolerance: number;
 
@@ -38,27 +39,26 @@ export class Webhook {
   constructor(secret: string, tolerance = 300_000) {
     const encoded = secret.startsWith("whsec_") ? secret.slice("whsec_".length) : secret;
     if (encoded === "") throw new TypeError("the webhook secret is empty; one begins with whsec_");
+    this.#secret = new TextEncoder().encode(secret); // as displayed, with its prefix
     this.#key = base64.test(encoded)
       ? Uint8Array.from(atob(encoded), (c) => c.charCodeAt(0))
-      : new TextEncoder().encode(secret); // a secret that is not base64 is used as it is
+      : this.#secret; // a secret that is not base64 is used as it is
     this.#tolerance = tolerance;
   }
 
   /**
-   * Checks the signature and the time of a request, and returns its event. Names of headers are in lower case, unless
-   * they are a Headers object. Pass the body as received: decoding and encoding it again would change its bytes. Throws
-   * a SignatureError, or a SyntaxError if the body is not an event.
+   * Checks the signature and the time of a request, and returns its event. Pass the body as received: decoding and
+   * encoding it again would change its bytes. Throws a SignatureError, or a SyntaxError if the body is not an event.
    */
-  async verify(
-    headers: Headers | Record<string, string | string[] | undefined>, body: string | Uint8Array, now = new Date(),
-  ): Promise<Event> {
-    const header = (name: string) => String((headers instanceof Headers ? headers.get(name) : headers[name]) ?? "");
+  async verify(received: ReceivedHeaders, body: string | Uint8Array, now = new Date()): Promise<Event> {
+    const header = lookUp(received);
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
     const timestamp = header("webhook-timestamp");
     if (!/^[0-9]{1,12}$/.test(timestamp) || Math.abs(now.getTime() - Number(timestamp) * 1_000) > this.#tolerance) {
       throw new SignatureError(); // invalid, or a replay
     }
-    const want = await this.#sign(`${header("webhook-id")}.${timestamp}.`, bytes);
+    const prefix = new TextEncoder().encode(`${header("webhook-id")}.${timestamp}.`);
+    const want = `v1,${btoa(String.fromCharCode(...(await sign(this.#key, prefix, bytes))))}`;
     // During a rotation there is one signature for each secret, and one match is enough.
     if (!header("webhook-signature").split(/\s+/).some((signature) => equal(signature, want))) {
       throw new SignatureError();
@@ -66,17 +66,40 @@ export class Webhook {
     return JSON.parse(new TextDecoder().decode(bytes)) as Event;
   }
 
-  /** Signs as Standard Webhooks 1.0 says. */
-  async #sign(prefix: string, body: Uint8Array): Promise<string> {
-    const start = new TextEncoder().encode(prefix);
-    const signed = new Uint8Array(start.length + body.length);
-    signed.set(start);
-    signed.set(body, start.length);
-    const algorithm = { name: "HMAC", hash: "SHA-256" };
-    const key = await crypto.subtle.importKey("raw", this.#key, algorithm, false, ["sign"]);
-    const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, signed));
-    return `v1,${btoa(String.fromCharCode(...mac))}`;
+  /**
+   * Checks X-Service-Signature, which signs the body alone, and returns the event of a request. Use verify instead
+   * where you can, which also refuses replays. Pass the body as received. Throws as verify does.
+   */
+  async verifyServiceSignature(received: ReceivedHeaders, body: string | Uint8Array): Promise<Event> {
+    const header = lookUp(received);
+    const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+    const hex = [...(await sign(this.#secret, bytes))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    // After a rotation, the second header has the signature with the replaced secret.
+    const signatures = [header("x-service-signature"), header("x-service-signature-previous")];
+    if (!signatures.some((signature) => equal(signature, `sha256=${hex}`))) throw new SignatureError();
+    return JSON.parse(new TextDecoder().decode(bytes)) as Event;
   }
+}
+
+/** The headers of a request, with names in any case. */
+export type ReceivedHeaders = Headers | Record<string, string | string[] | undefined>;
+
+function lookUp(received: ReceivedHeaders): (name: string) => string {
+  const lower = new Map<string, unknown>();
+  const all = received instanceof Headers ? received : Object.entries(received);
+  for (const [name, value] of all) lower.set(name.toLowerCase(), value);
+  return (name) => String(lower.get(name) ?? "");
+}
+
+async function sign(secret: Uint8Array<ArrayBuffer>, ...parts: Uint8Array[]): Promise<Uint8Array> {
+  const signed = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    signed.set(part, at);
+    at += part.length;
+  }
+  const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, signed));
 }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

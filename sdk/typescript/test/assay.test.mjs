@@ -16,7 +16,7 @@ const cut = [0];
 const half = [200, checked, { "Content-Length": "1000" }];
 const hang = [-1];
 // Time limits that are reached only if a test fails, however slow the machine is.
-const patient = { attemptTimeout: 60_000, timeout: 120_000 };
+const patient = { attempts: 4, attemptTimeout: 60_000, timeout: 120_000 };
 
 /** Starts a server that gives one answer to each attempt, the last one to all others. */
 async function serve(t, ...answers) {
@@ -50,6 +50,9 @@ for (const [name, answers, attempts, status] of [
   ["an overloaded host", [[503, "{}"], ok], 2, 0],
   ["a proxy without host", [[502, "<html>"], ok], 2, 0],
   ["always overloaded", [[503, "[]"]], 4, 503],
+  ["too many requests", [[429, '{"code":"rate_limited"}'], ok], 2, 0],
+  ["a proxy's limit", [[429, ""], ok], 2, 0],
+  ["no quota", [[429, '{"code":"quota_exhausted"}', { "Retry-After": "1" }]], 1, 429],
   ["another month", [[429, '{"error":"quota"}', { "Retry-After": "864000" }]], 1, 429],
   ["an absurd wait", [[429, "{}", { "Retry-After": "9223372036854775807" }], [400, "{}"]], 2, 400],
   ["an invalid request", [[400, '{"error":"domain: has no dot"}']], 1, 400],
@@ -71,11 +74,11 @@ for (const [name, answers, attempts, status] of [
 }
 
 test("errors", async (t) => {
-  const text = '{"error":"region.country: is not a country","field":"region.country","request_id":"req_1"}';
+  const text = '{"error":"region.country: is not a country","code":"invalid_field","field":"region.country","request_id":"req_1"}';
   const { url } = await serve(t, [400, text, { "X-Request-Id": "req_1" }], [500, '{"error":"internal","ref":"chk_2"}']);
   const client = new Client(url, "assay_x", { attempts: 1 });
   await assert.rejects(client.check({ phone: "1", region: { country: "XX" } }), {
-    name: "AssayError", status: 400, field: "region.country", requestId: "req_1",
+    name: "AssayError", status: 400, code: "invalid_field", field: "region.country", requestId: "req_1",
     message: "status 400: region.country: is not a country (req_1)",
   });
   await assert.rejects(client.checkBatch([{ domain: "a.example" }]), { status: 500, ref: "chk_2", field: undefined });
@@ -97,6 +100,30 @@ test("Retry-After", async (t) => {
   assert.equal(seen.length, 2);
   assert.ok(performance.now() - begun >= 990); // a timer may fire a little early
 });
+
+for (const [outage, lost] of [[6_000, false], [18_000, false], [3_600_000, true]]) {
+  test(`a restart of ${outage} ms`, async (t) => {
+    let now = 0;
+    t.mock.method(performance, "now", () => now);
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    let attempts = 0;
+    const service = async () => {
+      attempts++;
+      if (now < outage) throw new TypeError("fetch failed");
+      return new Response(checked);
+    };
+    let ended;
+    new Client("http://assay.example", "assay_x", { fetch: service }).check({ domain: "a.example" })
+      .then(() => (ended = "answered"), () => (ended = "lost"));
+    while (!ended) {
+      await new Promise(setImmediate);
+      now += 10;
+      t.mock.timers.tick(10);
+    }
+    assert.equal(ended, lost ? "lost" : "answered");
+    assert.ok(now >= Math.min(outage, 18_000) && now <= 20_100 && attempts < 40, `${now} ms, ${attempts} attempts`);
+  });
+}
 
 test("time limits", async (t) => {
   const lost = await serve(t, hang, ok);
@@ -170,6 +197,9 @@ test("webhooks", async (t) => {
     await t.test(c.name, async () => {
       const webhook = new Webhook(c.secret);
       const now = new Date(c.now * 1_000);
+      const service = webhook.verifyServiceSignature(c.headers, c.body);
+      if (c.service) assert.equal((await service).data.query, "é.example");
+      else await assert.rejects(service, SignatureError);
       if (!c.valid) {
         await assert.rejects(webhook.verify(c.headers, c.body, now), SignatureError);
         return;
@@ -183,6 +213,32 @@ test("webhooks", async (t) => {
   assert.throws(() => new Webhook("whsec_"), TypeError);
 });
 
+async function collected(generator) {
+  const all = [];
+  for await (const one of generator) all.push(one);
+  return all;
+}
+
+async function records(client, result) {
+  const found = await collected(client.search({ verdict: "block", from: result.timestamp }));
+  assert.deepEqual(found.filter(({ ref }) => ref === result.ref).map(({ score }) => score), [result.score]);
+  const shown = await client.recordedCheck(result.ref);
+  assert.deepEqual([shown.type, shown.feedback.label], ["domain", "legitimate"]);
+  assert.deepEqual(await collected(client.events()), []);
+  assert.ok((await client.exportChecks("csv", { from: new Date(result.timestamp) })).includes(result.ref));
+  const used = await client.usage(result.timestamp.slice(0, 7));
+  assert.deepEqual([used.quota, used.used >= 2, used.counts.length > 0], [1500, true, true]);
+  const override = await client.setOverride({
+    action: "allow", registrable_domain: "example.net", reason: "Our shop.",
+    expires_at: new Date(Date.now() + 3_600_000),
+  });
+  const overrides = await client.overrides();
+  assert.deepEqual(overrides.map(({ id, kind }) => [id, kind]), [[override.id, "registrable_domain"]]);
+  await client.removeOverride(override.id);
+  assert.equal((await client.checkPublic(result.query)).score, result.score);
+  assert.match(await client.subjectRef({ domain: result.query }), /^sub_/);
+}
+
 const { ASSAY_URL: url, ASSAY_KEY: key } = process.env;
 test("calls a host", { skip: url ? false : "set ASSAY_URL and ASSAY_KEY to call a host" }, async () => {
   const client = new Client(url, key); // makes the same calls as the host's TestClients
@@ -193,6 +249,8 @@ test("calls a host", { skip: url ? false : "set ASSAY_URL and ASSAY_KEY to call 
   assert.match(first.ref, /^chk_/);
   assert.equal(second.field, "email");
   await client.giveFeedback({ ref: result.ref, label: "legitimate" });
+  await records(client, result);
+  await client.revokeFeedback(result.ref);
   await assert.rejects(client.check({ email: "nobody" }), (error) => {
     assert.deepEqual([error.status, error.field], [400, "email"]);
     return /^req_/.test(error.requestId);

@@ -1,0 +1,128 @@
+package docs
+
+// call is how a customer's program makes a documented request.
+type call struct {
+	query string // of the curl command
+	body  string // of the curl command; empty: the document's first example
+	kind  string // how the clients' calls below are used: "", "none" (no result), "each" (an iterator)
+
+	golang, ts, python string // empty: see is the sentence instead
+	see                string
+}
+
+const (
+	inADay  = `time.Now().Add(24 * time.Hour)`
+	waiting = "The clients' calls to export and erase wait for requests in the background."
+)
+
+// calls has each documented request of customers, by its operation. Their programs are run: see TestSnippets.
+var calls = map[string]call{
+	"check": {
+		golang: `assay.Check(ctx, client.Request{Domain: "paypa1-secure-login.xyz"})`,
+		ts:     `assay.check({ domain: "paypa1-secure-login.xyz" })`,
+		python: `assay.check({"domain": "paypa1-secure-login.xyz"})`,
+	},
+	"checkBatch": {
+		golang: `assay.CheckBatch(ctx, []client.Request{{Email: "jane.doe@example.com"}, {IBAN: "DE89370400440532013000"}})`,
+		ts:     `assay.checkBatch([{ email: "jane.doe@example.com" }, { iban: "DE89370400440532013000" }])`,
+		python: `assay.check_batch([{"email": "jane.doe@example.com"}, {"iban": "DE89370400440532013000"}])`,
+		body:   `{"checks":[{"email":"jane.doe@example.com"},{"iban":"DE89370400440532013000"}]}`,
+	},
+	"checkPublic": {
+		golang: `assay.CheckPublic(ctx, "paypa1-secure-login.xyz")`,
+		ts:     `assay.checkPublic("paypa1-secure-login.xyz")`,
+		python: `assay.check_public("paypa1-secure-login.xyz")`,
+	},
+	"events": {
+		query: "?after=41", kind: "each",
+		golang: `assay.Events(ctx, 41)`, ts: `assay.events(41)`, python: `assay.events(41)`,
+	},
+	"giveFeedback": {
+		kind:   "none",
+		golang: `assay.GiveFeedback(ctx, client.Feedback{Ref: ref, Label: "fraud"})`,
+		ts:     `assay.giveFeedback({ ref, label: "fraud" })`,
+		python: `assay.give_feedback(ref, "fraud")`,
+		body:   `{"ref":"REF","label":"fraud"}`,
+	},
+	"revokeFeedback": {
+		query: "?ref=REF", kind: "none",
+		golang: `assay.RevokeFeedback(ctx, ref)`, ts: `assay.revokeFeedback(ref)`, python: `assay.revoke_feedback(ref)`,
+	},
+	"addOverride": {
+		golang: `assay.SetOverride(ctx, client.OverrideRequest{
+	Action: client.Allow, RegistrableDomain: "example.net", Reason: "Our supplier.",
+	ExpiresAt: ` + inADay + `,
+})`,
+		ts: `assay.setOverride({
+  action: "allow", registrable_domain: "example.net", reason: "Our supplier.",
+  expires_at: new Date(Date.now() + 86_400_000),
+})`,
+		python: `assay.set_override(
+    "allow", {"registrable_domain": "example.net"}, "Our supplier.", datetime.now(UTC) + timedelta(days=1)
+)`,
+		body: `{"action":"allow","registrable_domain":"example.net","reason":"Our supplier.","expires_at":"TOMORROW"}`,
+	},
+	"listOverrides": {golang: `assay.Overrides(ctx)`, ts: `assay.overrides()`, python: `assay.overrides()`},
+	"removeOverride": {
+		query: "?id=OVERRIDE", kind: "none",
+		golang: `assay.RemoveOverride(ctx, id)`, ts: `assay.removeOverride(id)`, python: `assay.remove_override(id)`,
+	},
+	"searchChecks": {
+		kind:   "each",
+		golang: `assay.Search(ctx, client.Query{Verdict: client.Block, From: time.Now().AddDate(0, 0, -7)})`,
+		ts:     `assay.search({ verdict: "block", from: new Date(Date.now() - 7 * 86_400_000) })`,
+		python: `assay.search({"verdict": "block", "from": datetime.now(UTC) - timedelta(days=7)})`,
+	},
+	"exportChecks": {
+		query:  "?format=csv&verdict=block",
+		golang: `assay.ExportChecks(ctx, "csv", client.Query{Verdict: client.Block})`,
+		ts:     `assay.exportChecks("csv", { verdict: "block" })`,
+		python: `assay.export_checks("csv", {"verdict": "block"})`,
+	},
+	"showUsage": {golang: `assay.Usage(ctx, "")`, ts: `assay.usage()`, python: `assay.usage()`},
+	"showCheck": {
+		golang: `assay.RecordedCheck(ctx, ref)`, ts: `assay.recordedCheck(ref)`, python: `assay.recorded_check(ref)`,
+	},
+	"showReceipt": {golang: `assay.Receipt(ctx, ref)`, ts: `assay.receipt(ref)`, python: `assay.receipt(ref)`},
+	"exportByValue": {
+		golang: `assay.Export(ctx, client.Subject{Email: "jane.doe@example.com"})`,
+		ts:     `assay.export({ email: "jane.doe@example.com" })`,
+		python: `assay.export({"email": "jane.doe@example.com"})`,
+		body:   `{"email":"jane.doe@example.com"}`,
+	},
+	"export": {
+		query:  "?ref=REF",
+		golang: `assay.Export(ctx, client.Subject{Ref: ref})`, ts: `assay.export({ ref })`, python: `assay.export({"ref": ref})`,
+	},
+	"erase": {
+		kind:   "none",
+		golang: `assay.Erase(ctx, client.Subject{Email: "jane.doe@example.com"})`,
+		ts:     `assay.erase({ email: "jane.doe@example.com" })`,
+		python: `assay.erase({"email": "jane.doe@example.com"})`,
+		body:   `{"email":"jane.doe@example.com"}`,
+	},
+	"privacyRequest": {see: waiting},
+	"downloadExport": {see: waiting},
+	"subject": {
+		golang: `assay.SubjectRef(ctx, client.Subject{Email: "jane.doe@example.com"})`,
+		ts:     `assay.subjectRef({ email: "jane.doe@example.com" })`,
+		python: `assay.subject_ref({"email": "jane.doe@example.com"})`,
+	},
+	"explain": {
+		golang: `assay.Explain(ctx, ref, client.Request{Domain: "paypa1-secure-login.xyz"})`,
+		ts:     `assay.explain(ref, { domain: "paypa1-secure-login.xyz" })`,
+		python: `assay.explain(ref, {"domain": "paypa1-secure-login.xyz"})`,
+		body:   `{"ref":"REF","domain":"paypa1-secure-login.xyz"}`,
+	},
+	"showReview": {
+		query:  "?ref=REF",
+		golang: `assay.Review(ctx, ref)`, ts: `assay.review(ref)`, python: `assay.review(ref)`,
+	},
+	"askReview": {
+		golang: `assay.AskReview(ctx, ref, "The shop is ten years old.")`,
+		ts:     `assay.askReview(ref, "The shop is ten years old.")`,
+		python: `assay.ask_review(ref, "The shop is ten years old.")`,
+		body:   `{"ref":"REF","reason":"The shop is ten years old."}`,
+	},
+	"receiveEvent": {see: "[Webhooks](../guide/webhooks.md) has receivers in three languages."},
+}
