@@ -22,7 +22,6 @@ func TestConsole(t *testing.T) {
 		"Docs Of Layers":               testDocsOfLayers,
 		"Updated Parts":                testUpdatedParts,
 		"Error Pages":                  testErrorPages,
-		"Playground":                   testPlayground,
 		"Privacy Page":                 testPrivacyPage,
 		"Privacy Page Errors":          testPrivacyPageErrors,
 		"Large Subject Page":           testLargeSubjectPage,
