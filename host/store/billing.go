@@ -34,6 +34,7 @@ type subscriptionRow struct {
 	Status    billing.Status
 	PaidUntil time.Time `bun:",nullzero"`
 	EndsAt    time.Time `bun:",nullzero"`
+	ChangedAt time.Time `bun:",scanonly"`
 	Version   *string   `bun:",scanonly"` // the row as text; nil: there is none
 }
 

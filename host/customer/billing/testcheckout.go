@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -38,6 +39,16 @@ type Card struct {
 	Name   string
 }
 
+// Shown returns what a page may show again: not what could be a real card.
+func (c Card) Shown() Card {
+	if _, known := testCards[c.digits()]; !known {
+		c.Number, c.CVC = "", ""
+	}
+	return c
+}
+
+func (c Card) digits() string { return strings.NewReplacer(" ", "", "-", "").Replace(c.Number) }
+
 // CardError describes an invalid field of a card.
 type CardError struct {
 	Field  string // number, expiry, cvc or name
@@ -70,7 +81,7 @@ var testCards = map[string]string{
 // Pay pays a checkout with a card and returns the resulting subscription. It fails with a *CardError if the card is not
 // accepted. The input is not stored.
 func (t *TestCheckout) Pay(checkout, plan string, card Card) (Subscription, error) {
-	number := strings.NewReplacer(" ", "", "-", "").Replace(card.Number)
+	number := card.digits()
 	if number == "" || strings.Trim(number, "0123456789") != "" {
 		return Subscription{}, &CardError{"number", "Your card number is incomplete."}
 	}
@@ -157,7 +168,7 @@ func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, er
 func (t *TestCheckout) Due(_ context.Context, s Subscription, o Offer) (int64, error) {
 	current, _ := OfferOf(s.Plan)
 	left, month := s.PaidUntil.Sub(t.Now()), s.PaidUntil.Sub(s.PaidUntil.AddDate(0, -1, 0))
-	return o.Cents - int64(float64(current.Cents)*max(0, left.Hours())/month.Hours()), nil
+	return o.Cents - int64(math.Round(float64(current.Cents)*max(0, left.Hours())/month.Hours())), nil
 }
 
 // Change implements Provider.

@@ -138,16 +138,18 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 	if err != nil {
 		return err
 	}
-	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Card": card}
+	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id")}
 	if invalid != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
+		v["Card"] = card.Shown()
 		v["Errors"] = map[string]string{invalid.Field: invalid.Reason}
 	}
 	return c.render(ctx, "testcheckout", s, v)
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
-	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, it has expired, or you began another " +
+		"one. Nothing was charged."}
 	if c.testProvider() == nil {
 		return billing.Offer{}, gone
 	}

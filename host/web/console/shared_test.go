@@ -28,6 +28,8 @@ func TestConsole(t *testing.T) {
 		"Favicon":                      testFavicon,
 		"Error Pages Name The Request": testErrorPagesNameTheRequest,
 		"Second Test Payment":          testSecondTestPayment,
+		"Change Plan":                  testChangePlan,
+		"Checkout Form":                testCheckoutForm,
 		"Test Mode":                    testTestMode,
 		"No Mail":                      testNoMail,
 		"Usage Page":                   testUsagePage,
