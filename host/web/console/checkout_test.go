@@ -230,6 +230,22 @@ func TestFreeKeys(t *testing.T) {
 	}
 }
 
+// TestLinks checks that the operator's documents are in the footer, and at checkout those that are accepted by paying.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Tax = true
+		c.Links = []Link{{"Terms", "https://a.example/terms", true}, {"DPA", "https://a.example/dpa", true},
+			{"Imprint", "https://a.example/imprint", false}}
+	})
+	v := s.visitLanding(t)
+	v.is(200, "Plus VAT", "Terms DPA Imprint")
+	v.lacks("By paying you accept")
+	v.press("Subscribe to Starter").is(200, "By paying you accept: Terms, DPA.", "plus VAT", "Terms DPA Imprint")
+	v.press("Subscribe", card...).is(200, "This is your API key.")
+	v.get("/dashboard/plan/change?plan=pro").is(200, "By paying you accept: Terms, DPA.")
+}
+
 // TestCheckoutBudget checks that one network can subscribe as often as it likes, up to a limit for all visitors.
 func TestCheckoutBudget(t *testing.T) {
 	t.Parallel()

@@ -106,15 +106,18 @@ type Config struct {
 	Outage func(error) bool
 	HTTPS  bool // the host itself encrypts all connections
 	Tax    bool // VAT is added to the prices
-	// Links lead to the terms and similar documents. They are in the footer and at checkout.
+	// Links lead to the terms and similar documents. They are in the footer; those to be accepted are at checkout too.
 	Links []Link
 	// SecurityContact lists the URIs of those who take reports of vulnerabilities; without any, there is no
 	// security.txt.
 	SecurityContact []string
 }
 
-// Link is a link to a page of the operator.
-type Link struct{ Name, URL string }
+// Link is a link to a document of the operator.
+type Link struct {
+	Name, URL string
+	Accepted  bool // by paying
+}
 
 // pageTimeout bounds the work for one page.
 const pageTimeout = 15 * time.Second

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,8 +73,11 @@ func asset(name string) (string, error) {
 func capitalize(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 var templateFuncs = template.FuncMap{
-	"asset":      asset,
-	"euros":      euros,
+	"asset": asset,
+	"euros": euros,
+	"accepted": func(links []Link) []Link {
+		return slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !l.Accepted })
+	},
 	"time":       formatTime,
 	"minute":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006") },
