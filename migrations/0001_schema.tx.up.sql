@@ -69,6 +69,7 @@ CREATE TABLE quota_usage (
     account_id text NOT NULL REFERENCES accounts,
     period     date NOT NULL, -- the first day of the month, UTC
     used       integer NOT NULL CHECK (used >= 0),
+    quota      integer, -- of a larger plan that was paid for in this month; null: the account's quota counts
     PRIMARY KEY (chain, account_id, period)
 );
 
@@ -659,7 +660,9 @@ CREATE TABLE billing_checkouts (
     upgrade    boolean NOT NULL,         -- the account existed before and keeps its keys
     plan       text NOT NULL,
     provider   text NOT NULL,
-    state      text NOT NULL CHECK (state IN ('open', 'paid', 'claimed')),
+    state      text NOT NULL CHECK (state IN ('open', 'closed', 'paid', 'claimed')), -- closed: another took its place
+    page       text NOT NULL DEFAULT '', -- the provider's id of the page that asks for the card
+    polled_at  timestamptz,              -- when the provider was last asked whether it was paid
     key_id     text,
     reissues   integer NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL,
@@ -683,9 +686,11 @@ CREATE TABLE billing_subscriptions (
     provider   text NOT NULL,
     customer   text NOT NULL DEFAULT '',
     plan       text NOT NULL DEFAULT '',
+    next_plan  text NOT NULL DEFAULT '', -- from paid_until on, or from ends_at on; '': none is chosen
     status     text NOT NULL DEFAULT 'incomplete',
+    paid_until timestamptz, -- the end of the period that was paid last
     ends_at    timestamptz,
-    changed_at timestamptz NOT NULL DEFAULT '-infinity' -- by the provider's clock; older events are ignored
+    changed_at timestamptz NOT NULL DEFAULT now() -- when it was last read at the provider
 );
 CREATE INDEX billing_subscriptions_by_account ON billing_subscriptions (account_id);
 CREATE UNIQUE INDEX billing_subscriptions_live ON billing_subscriptions (account_id)
@@ -701,13 +706,6 @@ CREATE TABLE billing_refunds (
     refunded_at     timestamptz             -- null: not yet
 );
 CREATE INDEX billing_refunds_by_account ON billing_refunds (account_id);
-
--- Applied events, so that each is applied once.
-CREATE TABLE billing_events (
-    id         text PRIMARY KEY,
-    applied_at timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX billing_events_by_age ON billing_events (applied_at);
 
 -- Plugins and lineups -----------------------------------------------------------------------------------------------
 

@@ -313,6 +313,7 @@ DECLARE
     _due      text[]; -- keys whose last use is to be stored
     _quotas   integer[]; -- null: unlimited
     _used     integer[];
+    _larger   integer[]; -- quotas of larger plans that were paid for in this month
     _chains   integer[];
     _endpoint boolean[];
     _disabled boolean[];
@@ -357,23 +358,23 @@ BEGIN
         WHERE u.chain = _chain AND u.key_id = ANY (_due) AND u.used_at > now() - interval '1 minute');
 
     -- Both limits of the period are given, because only then does the index give the newest version of a row first.
-    SELECT array_agg(u.ctid ORDER BY c.n), array_agg(coalesce(u.used, 0) ORDER BY c.n)
-    INTO _rows, _used
+    SELECT array_agg(u.ctid ORDER BY c.n), array_agg(coalesce(u.used, 0) ORDER BY c.n), array_agg(u.quota ORDER BY c.n)
+    INTO _rows, _used, _larger
     FROM unnest(_accounts) WITH ORDINALITY AS c (account, n)
     LEFT JOIN LATERAL (
-        SELECT q.ctid, q.used FROM quota_usage AS q
+        SELECT q.ctid, q.used, q.quota FROM quota_usage AS q
         WHERE q.chain = _chain AND q.account_id = c.account AND q.period >= _month AND q.period <= _month
         ORDER BY q.period DESC LIMIT 1
     ) AS u ON true;
-    SELECT array_agg(CASE WHEN a.plan <> 'public' THEN a.quota END ORDER BY c.n),
+    SELECT array_agg(CASE WHEN a.plan <> 'public' THEN greatest(a.quota, c.larger) END ORDER BY c.n),
            array_agg(a.chain ORDER BY c.n),
            array_agg(e.account_id IS NOT NULL ORDER BY c.n),
            array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
            array_agg(a.suspended_at IS NOT NULL ORDER BY c.n),
            bool_and(a.chain IS NOT DISTINCT FROM _chain AND a.suspended_at IS NULL
-               AND (a.plan = 'public' OR c.used + c.needed <= a.quota))
+               AND (a.plan = 'public' OR c.used + c.needed <= greatest(a.quota, c.larger)))
     INTO _quotas, _chains, _endpoint, _disabled, _suspended, _fits
-    FROM unnest(_accounts, _needed, _used) WITH ORDINALITY AS c (account, needed, used, n)
+    FROM unnest(_accounts, _needed, _used, _larger) WITH ORDINALITY AS c (account, needed, used, larger, n)
     LEFT JOIN accounts AS a ON a.id = c.account
     LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account;
 
@@ -866,16 +867,23 @@ BEGIN
     RETURN true;
 END $$;
 
--- Moves a locked account to a plan and re-enables the keys that ended with a subscription. A plan without webhooks
--- drops the account's endpoint; the host discards its events afterwards.
-CREATE OR REPLACE FUNCTION set_plan(a accounts, new_plan text, plans jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- Moves a locked account to a plan and re-enables the keys that ended with a subscription. If the plan before was paid
+-- for in this month, its larger quota counts until the month ends. A plan without webhooks drops the account's endpoint;
+-- the host discards its events afterwards.
+CREATE OR REPLACE FUNCTION set_plan(a accounts, new_plan text, plans jsonb, paid_until timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     terms jsonb := plans -> new_plan;
+    month date  := date_trunc('month', now() AT TIME ZONE 'UTC');
     ended text[];
     one text;
 BEGIN
     IF terms IS NULL THEN
         RAISE EXCEPTION 'there is no plan "%"', new_plan USING ERRCODE = 'no_data_found';
+    END IF;
+    IF a.quota > (terms ->> 'quota')::integer AND a.plan <> new_plan AND paid_until > month::timestamp AT TIME ZONE 'UTC' THEN
+        INSERT INTO quota_usage AS q (chain, account_id, period, used, quota) VALUES (a.chain, a.id, month, 0, a.quota)
+        ON CONFLICT (chain, account_id, period) DO UPDATE SET quota = greatest(q.quota, EXCLUDED.quota);
     END IF;
     -- An operator may have raised the quota, so it changes only with the plan.
     UPDATE accounts SET plan = new_plan, quota = (terms ->> 'quota')::integer WHERE id = a.id AND plan <> new_plan;
@@ -893,10 +901,12 @@ BEGIN
     PERFORM pg_notify('assay', 'keys');
 END $$;
 
--- Sets an account's plan, and whether its keys work, from its subscriptions. The subscription that serves the account
--- and changed last determines the plan. The endpoint is locked first, because its rotation can take long.
-CREATE OR REPLACE FUNCTION apply_subscriptions(of_account text, plans jsonb, serving text[]) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Sets an account's plan, and whether its keys work, from its subscriptions: the plan of the one that serves it, or the
+-- plan that the customer chose for after its end. paid_until is the end of the paid period before. The endpoint is
+-- locked first, because its rotation can take long.
+CREATE OR REPLACE FUNCTION apply_subscriptions(
+    of_account text, plans jsonb, serving text[], afterwards text, paid_until timestamptz
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     a accounts;
     new_plan text;
@@ -905,19 +915,17 @@ DECLARE
 BEGIN
     PERFORM FROM webhook_endpoints WHERE account_id = of_account FOR UPDATE;
     a := account_lock(of_account);
-    IF NOT keys_enabled(a, plans, serving) THEN
+    SELECT plan INTO new_plan FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving);
+    new_plan := coalesce(new_plan, afterwards);
+    IF new_plan IS NOT NULL THEN
+        PERFORM set_plan(a, new_plan, plans, paid_until);
+    ELSIF NOT keys_enabled(a, plans, serving) THEN
         ending := ARRAY(SELECT id FROM api_keys WHERE account_id = a.id AND state = 'valid' ORDER BY id);
         UPDATE api_keys SET state = 'cancelled', ended_at = now() WHERE account_id = a.id AND state = 'valid';
         FOREACH one IN ARRAY ending LOOP
             PERFORM record_key(one);
         END LOOP;
         PERFORM pg_notify('assay', 'keys');
-        RETURN;
-    END IF;
-    SELECT plan INTO new_plan FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving)
-        ORDER BY changed_at DESC, id LIMIT 1;
-    IF FOUND THEN -- otherwise the account has a free plan
-        PERFORM set_plan(a, new_plan, plans);
     END IF;
 END $$;
 
@@ -948,7 +956,7 @@ BEGIN
         IF EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving)) THEN
             RETURN 'subscribed';
         END IF;
-        PERFORM set_plan(a, c.plan, plans);
+        PERFORM set_plan(a, c.plan, plans, NULL);
     END IF;
     INSERT INTO billing_checkouts SELECT c.*;
     RETURN '';
@@ -990,13 +998,13 @@ BEGIN
     RETURN CASE WHEN ended THEN 'ended' ELSE '' END;
 END $$;
 
--- Applies a payment event once: stores the subscription that the host computed from the checkout and the subscription
--- that it has read, and what follows for the account. The account is that of a customer who has just paid, or null. If
--- another live subscription serves the account, or the one that the customer paid for in another tab, this one is to be
--- refunded and changes nothing.
+-- Stores a subscription that the host has read at the provider, after it had read the checkout and the subscription
+-- here, and what follows for the account. The account is that of a customer who has just paid, or null. If another live
+-- subscription serves the account, or the one that the customer paid for in another tab, this one is to be refunded and
+-- changes nothing.
 CREATE OR REPLACE FUNCTION apply_billing(
-    event text, of_checkout text, checkout_before text, subscription_before text, subscription jsonb, paid boolean,
-    account jsonb, plans jsonb, serving text[]
+    of_checkout text, checkout_before text, subscription_before text, subscription jsonb, paid boolean, account jsonb,
+    plans jsonb, serving text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     sub billing_subscriptions := jsonb_populate_record(NULL::billing_subscriptions, subscription);
@@ -1006,17 +1014,13 @@ DECLARE
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     SELECT * INTO c FROM billing_checkouts WHERE id = of_checkout FOR UPDATE;
-    IF subscription_before IS NULL THEN -- a placeholder, so that other events of it wait
+    IF subscription_before IS NULL THEN -- a placeholder, so that others that have read it wait
         INSERT INTO billing_subscriptions (id, provider) VALUES (sub.id, sub.provider) ON CONFLICT (id) DO NOTHING;
         IF FOUND THEN
             subscription_before := (SELECT b::text FROM billing_subscriptions AS b WHERE id = sub.id);
         END IF;
     END IF;
     SELECT * INTO s FROM billing_subscriptions WHERE id = sub.id FOR UPDATE;
-    INSERT INTO billing_events (id) VALUES (event) ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN; -- applied before
-    END IF;
     IF (c.id IS NOT NULL AND c::text IS DISTINCT FROM checkout_before)
             OR (c.id IS NULL AND checkout_before IS NOT NULL) OR s::text IS DISTINCT FROM subscription_before THEN
         RAISE EXCEPTION 'the subscription has changed' USING ERRCODE = 'serialization_failure';
@@ -1052,11 +1056,13 @@ BEGIN
         sub.account_id := NULL;
     END IF;
     UPDATE billing_subscriptions
-    SET account_id = sub.account_id, customer = sub.customer, plan = sub.plan, status = sub.status,
-        ends_at = sub.ends_at, changed_at = sub.changed_at
+    SET account_id = sub.account_id, customer = sub.customer, plan = sub.plan, next_plan = sub.next_plan,
+        status = sub.status, paid_until = sub.paid_until, ends_at = sub.ends_at, changed_at = clock_timestamp()
     WHERE id = sub.id;
     IF sub.account_id IS NOT NULL THEN
-        PERFORM apply_subscriptions(sub.account_id, plans, serving);
+        PERFORM apply_subscriptions(sub.account_id, plans, serving,
+            CASE WHEN sub.status = 'canceled' AND s.status <> 'canceled' THEN nullif(sub.next_plan, '') END,
+            CASE WHEN sub.status <> 'canceled' OR sub.ends_at >= s.paid_until THEN s.paid_until END);
     END IF;
 END $$;
 

@@ -64,6 +64,9 @@ func settingsPage(app *kong.Node, topic string) (*page, error) {
 			p.text(0, group.title)
 			var rows [][2]string
 			for _, f := range group.members {
+				if f.Hidden { // its topic explains it
+					continue
+				}
 				shown := settingDefault(f)
 				if first, _, list := strings.Cut(shown, ", "); list && len(shown) > value {
 					shown = first + ", ..."
@@ -73,7 +76,6 @@ func settingsPage(app *kong.Node, topic string) (*page, error) {
 			}
 			p.rows(rows, variable+value+2)
 		}
-		p.text(0, "")
 		p.text(0, "'assay help settings TOPIC' explains a topic, such as "+topics[0].title+".")
 		return p, nil
 	}

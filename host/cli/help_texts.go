@@ -72,6 +72,9 @@ var helpTexts = kong.Vars{
 		"Default: none.",
 	"witness_setting": "Witnesses that cosign the audit log's checkpoints. Each is a URL, a space and the key that " +
 		"'assay witness' prints. Default: none.",
+	"stripe_tax": "Let Stripe Tax add VAT to the prices. Enable it in Stripe's dashboard first.",
+	"links": "Your documents by name: terms, dpa, imprint. An example is terms=https://a.example/terms. They are " +
+		"linked in the footer. At checkout, customers accept the terms and the data-processing agreement (dpa).",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +
 		"private database, unless ASSAY_STRIPE_KEY is set.",

@@ -84,10 +84,12 @@ type Config struct {
 	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
 	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
 
-	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
-	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
-	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
-	TestCheckout        bool   `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
+	StripeKey           string            `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
+	StripeWebhookSecret string            `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
+	StripeURL           string            `name:"stripe-url" env:"ASSAY_STRIPE_URL" hidden:"" placeholder:"URL" help:"${stripe_url}"`
+	StripeTax           bool              `env:"ASSAY_STRIPE_TAX" help:"${stripe_tax}"`
+	TestCheckout        bool              `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
+	Links               map[string]string `env:"ASSAY_LINKS" mapsep:"," placeholder:"NAME=URL" help:"${links}"`
 
 	Now   func() time.Time `kong:"-"` // of the store; nil: time.Now. Tests let it jump.
 	Wait  time.Duration    `kong:"-"` // of a starting host, for a database that is down
@@ -164,10 +166,22 @@ func (c *Config) validateDatabase() error {
 	return errors.Join(errs...)
 }
 
+// LinkNames are the names of the documents in Config.Links.
+var LinkNames = []string{"terms", "dpa", "imprint"}
+
 // ValidateBilling checks the settings of payments.
 func (c *Config) ValidateBilling() error {
-	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "") {
-		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET or ASSAY_STRIPE_URL is set")
+	for name, link := range c.Links {
+		u, err := url.Parse(link)
+		if !slices.Contains(LinkNames, name) || err != nil || u.Host == "" || u.Scheme != "https" ||
+			strings.ContainsAny(link, " ()") {
+			return fmt.Errorf("ASSAY_LINKS: %s=%s is not one of %s=https://host/path", name, link,
+				strings.Join(LinkNames, ", "))
+		}
+	}
+	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "" || c.StripeTax) {
+		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET, ASSAY_STRIPE_URL or " +
+			"ASSAY_STRIPE_TAX is set")
 	}
 	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")

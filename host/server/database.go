@@ -83,7 +83,6 @@ func databaseJobs(s *store.Store, observeQueues func(telemetry.Queues, time.Time
 		{Name: "prune overrides", Every: jobInterval, Run: s.PruneOverrides, AtStop: true},
 		{Name: "prune registrations", Every: jobInterval, Run: s.PruneRegistrations, AtStop: true},
 		{Name: "delete expired sessions", Every: jobInterval, Run: s.PruneSignIns, AtStop: true},
-		{Name: "end subscriptions", Every: jobInterval, Run: s.EndSubscriptions, AtStop: true},
 		{Name: "delete old billing data", Every: jobInterval, Run: s.PruneBilling, AtStop: true},
 	}, longJobs: {
 		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: s.PruneSightings},

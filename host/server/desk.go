@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,8 +62,9 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	}
 	h.desk = d
 	return part{
-		Run:  []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
-		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue}}},
+		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
+		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
+			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh}}},
 	}, nil
 }
 
@@ -72,11 +74,35 @@ func newBilling(s *store.Store, cfg *installation.Config) *billing.Billing {
 	var provider billing.Provider = &billing.Closed{TestCheckout: trial}
 	switch {
 	case cfg.StripeKey != "":
-		provider = billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
+		paid := billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
+		paid.Tax, paid.Note = cfg.StripeTax, acceptance(cfg)
+		provider = paid
 	case cfg.TestMode():
 		provider = &trial
 	}
 	return &billing.Billing{Accounts: s, Provider: provider, Now: time.Now}
+}
+
+// acceptance returns what a customer accepts by paying, in Stripe's Markdown; "" if there are no documents.
+func acceptance(cfg *installation.Config) string {
+	var documents []string
+	for _, l := range links(cfg) {
+		if l.Accepted {
+			documents = append(documents, "["+l.Name+"]("+l.URL+")")
+		}
+	}
+	if len(documents) == 0 {
+		return ""
+	}
+	return "By paying you accept: " + strings.Join(documents, ", ") + "."
+}
+
+// links returns the operator's documents.
+func links(cfg *installation.Config) []console.Link {
+	all := []console.Link{{Name: "Terms", URL: cfg.Links["terms"], Accepted: true},
+		{Name: "Data-processing agreement", URL: cfg.Links["dpa"], Accepted: true},
+		{Name: "Imprint", URL: cfg.Links["imprint"]}}
+	return slices.DeleteFunc(all, func(l console.Link) bool { return l.URL == "" })
 }
 
 // newConsole returns the pages.
@@ -121,6 +147,8 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Logger: h.log, Now: time.Now, Outage: store.IsOutage,
 		HTTPS:           h.cfg.TLSCert != "",
 		SecurityContact: h.cfg.SecurityContact,
+		Tax:             h.cfg.StripeTax,
+		Links:           links(h.cfg),
 	})
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,10 +14,10 @@ import (
 )
 
 // The functions of the database take their locks in this order, which rules out deadlocks: the checkout, the
-// subscription, the event's id, the account's webhook endpoint, the head of the account's chain, the account's keys.
+// subscription, the account's webhook endpoint, the head of the account's chain, the account's keys.
 
-// eventRetention is how long the ids of applied events are kept. Stripe resends an event for three days.
-const eventRetention = 30 * 24 * time.Hour
+// strayRetention is how long subscriptions without an account are kept. Stripe resends an event for three days.
+const strayRetention = 30 * 24 * time.Hour
 
 var _ billing.Accounts = (*Store)(nil)
 
@@ -29,90 +30,78 @@ type subscriptionRow struct {
 	Provider  string
 	Customer  string
 	Plan      string
+	NextPlan  string
 	Status    billing.Status
+	PaidUntil time.Time `bun:",nullzero"`
 	EndsAt    time.Time `bun:",nullzero"`
-	ChangedAt time.Time
-	Version   *string `bun:",scanonly"` // the row as text; nil: there is none
+	ChangedAt time.Time `bun:",scanonly"`
+	Version   *string   `bun:",scanonly"` // the row as text; nil: there is none
+}
+
+func (r *subscriptionRow) subscription() billing.Subscription {
+	return billing.Subscription{ID: r.ID, Account: r.AccountID, Provider: r.Provider, Customer: r.Customer, Plan: r.Plan,
+		NextPlan: r.NextPlan, Status: r.Status, PaidUntil: r.PaidUntil.UTC(), EndsAt: r.EndsAt.UTC()}
 }
 
 // servingStatuses are the statuses in which keys work. They match billing.Status.Serves.
 var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 
 // Apply implements billing.Accounts.
-func (s *Store) Apply(ctx context.Context, c billing.Change) error {
-	if err := again(func() error { return s.apply(ctx, c) }); err != nil {
-		return fmt.Errorf("applying billing event %s: %w", c.Event, err)
-	}
-	return nil
+func (s *Store) Apply(ctx context.Context, id string, read billing.Reader) error {
+	return wrap(again(func() error { return s.apply(ctx, id, read) }), "applying subscription %s", id)
 }
 
-func (s *Store) apply(ctx context.Context, c billing.Change) error {
-	checkout, err := s.findCheckout(ctx, "id = ?", c.Checkout)
-	if err != nil && !errors.Is(err, billing.ErrNoCheckout) {
-		return err
-	}
-	row := subscriptionRow{ID: c.Subscription, Provider: c.Provider, Status: billing.Incomplete}
-	err = s.db.NewSelect().Model(&row).ExcludeColumn("changed_at").ColumnExpr("s::text AS version").
-		ColumnExpr("greatest(changed_at, '0001-01-01') AS changed_at").WherePK().Scan(ctx)
+func (s *Store) apply(ctx context.Context, id string, read billing.Reader) error {
+	row := subscriptionRow{ID: id, Status: billing.Incomplete}
+	err := s.db.NewSelect().Model(&row).ColumnExpr("s.*, s::text AS version").WherePK().Scan(ctx)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	// A subscription's events name its checkout permanently, but the checkout is deleted after billing.ClaimLife.
-	if checkout == nil && c.Checkout != "" && row.AccountID == "" {
-		// The event belongs to another installation that shares the provider account, or its checkout was deleted.
-		result, err := s.db.NewRaw("INSERT INTO billing_events (id) VALUES (?) ON CONFLICT DO NOTHING", c.Event).
-			Exec(ctx)
-		if err := oneRow(result, err, errApplied); err != nil && !errors.Is(err, errApplied) {
-			return err
-		} else if err == nil {
-			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription",
-				c.Subscription)
-		}
+	sub, err := read(ctx, row.subscription())
+	if err != nil || sub.ID == "" {
+		return err
+	}
+	checkout, err := s.findCheckout(ctx, "id = ?", sub.Checkout)
+	if err != nil && !errors.Is(err, billing.ErrNoCheckout) {
+		return err
+	}
+	// A subscription names its checkout permanently, but the checkout is deleted after billing.ClaimLife.
+	if checkout == nil && sub.Checkout != "" && row.AccountID == "" {
+		// It belongs to another installation that shares the provider account, or its checkout was deleted.
+		s.log.Warn("payment of an unknown checkout", "checkout", sub.Checkout, "subscription", id)
 		return nil
 	}
-	if row.Status != billing.Canceled && supersedes(c, row) {
-		row.ChangedAt, row.EndsAt = c.At, c.EndsAt
-		if c.Status != "" {
-			row.Status = c.Status
-		}
-		if c.Plan != "" {
-			row.Plan = c.Plan
-		}
+	if row.Status == billing.Canceled { // permanently
+		sub.Status, sub.EndsAt = row.Status, row.EndsAt
 	}
-	if c.Customer != "" {
-		row.Customer = c.Customer
-	}
-	args := named{"event": c.Event, "checkout": c.Checkout, "before": nil, "paid": false, "account": nil,
+	sub.Plan, sub.Customer = cmp.Or(sub.Plan, row.Plan), cmp.Or(sub.Customer, row.Customer)
+	args := named{"checkout": sub.Checkout, "before": nil, "paid": false, "account": nil,
 		"subscription_before": row.Version}
 	if checkout != nil {
 		args["before"] = checkout.Version
-		if row.Plan == "" {
-			row.Plan = checkout.Plan
-		}
-		if checkout.State == "open" && (row.Status.Serves() || c.Status.Serves()) {
+		sub.Plan = cmp.Or(sub.Plan, checkout.Plan)
+		unpaid := checkout.State == "open" || checkout.State == "closed"
+		if unpaid && sub.Status.Serves() {
 			account, err := s.pay(checkout)
 			if err != nil {
 				return err
 			}
-			args["paid"], args["account"] = true, account
+			args["paid"], args["account"], unpaid = true, account, false
 		}
-		if checkout.State != "open" { // an unpaid upgrade must not affect the account
+		if !unpaid { // an unpaid upgrade must not affect the account
 			row.AccountID = checkout.AccountID
 		}
 	}
-	args["subscription"] = columns{"id": row.ID, "account_id": orNull(row.AccountID), "provider": row.Provider,
-		"customer": row.Customer, "plan": row.Plan, "status": row.Status, "ends_at": orNull(row.EndsAt),
-		"changed_at": row.ChangedAt}.json()
-	_, err = once[string](ctx, s,
-		`SELECT apply_billing(?event, ?checkout, ?before, ?subscription_before, ?subscription, ?paid,
+	args["subscription"] = columns{"id": id, "account_id": orNull(row.AccountID), "provider": sub.Provider,
+		"customer": sub.Customer, "plan": sub.Plan, "next_plan": sub.NextPlan, "status": sub.Status,
+		"paid_until": orNull(sub.PaidUntil), "ends_at": orNull(sub.EndsAt)}.json()
+	_, err = once[string](ctx, s, `SELECT apply_billing(?checkout, ?before, ?subscription_before, ?subscription, ?paid,
 		?account, ?plans, ?serving)`, withTerms(args))
 	if err == nil && row.AccountID != "" {
 		err = s.discardOrphans(ctx, row.AccountID)
 	}
 	return withoutPlan(err)
 }
-
-var errApplied = errors.New("the event was applied before")
 
 // orNull returns nil for a zero value.
 func orNull[T comparable](v T) any {
@@ -138,69 +127,27 @@ func withoutPlan(err error) error {
 	return err
 }
 
-// statusOrder decides which of two changes with the same timestamp counts. "" is a change without a status.
-var statusOrder = map[billing.Status]int{
-	"": 5, billing.Incomplete: 0, billing.Active: 1, billing.PastDue: 2, billing.Unpaid: 3, billing.Paused: 4,
-}
-
-// supersedes reports whether a change is newer than the stored subscription, because events can arrive in any order. A
-// provider's timestamps are in seconds, and a subscription can be created and paid in the same second. A cancellation
-// always counts, and a subscription that was paid never becomes incomplete again.
-func supersedes(c billing.Change, stored subscriptionRow) bool {
-	switch {
-	case c.Status == billing.Canceled:
-		return true
-	case c.Status == billing.Incomplete && stored.Status != billing.Incomplete:
-		return false
-	case c.At.Equal(stored.ChangedAt):
-		return statusOrder[c.Status] >= statusOrder[stored.Status]
-	}
-	return c.At.After(stored.ChangedAt)
-}
-
 // Subscription implements billing.Accounts.
 func (s *Store) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
 	var row subscriptionRow
-	err := s.db.NewSelect().Model(&row).ExcludeColumn("changed_at").Where("account_id = ?", account).
+	err := s.db.NewSelect().Model(&row).Where("account_id = ?", account).
 		OrderExpr("status IN (?) DESC, s.changed_at DESC, s.id", bun.List(servingStatuses)).Limit(1).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return billing.Subscription{}, billing.ErrNotPaid
-	}
-	if err != nil {
-		return billing.Subscription{}, fmt.Errorf("reading subscription: %w", err)
-	}
-	return billing.Subscription{
-		ID: row.ID, Account: row.AccountID, Provider: row.Provider, Customer: row.Customer, Plan: row.Plan,
-		Status: row.Status, EndsAt: row.EndsAt,
-	}, nil
+	return row.subscription(), wrap(orElse(err, billing.ErrNotPaid), "reading subscription")
 }
 
-// EndSubscriptions ends the subscriptions of the test checkout whose cancellation is due. A real provider sends an
-// event instead.
-func (s *Store) EndSubscriptions(ctx context.Context) error {
-	var due []subscriptionRow
-	err := s.db.NewSelect().Model(&due).ExcludeColumn("changed_at").
-		Where("provider = 'test' AND status <> 'canceled' AND ends_at <= ?", s.now()).Scan(ctx)
-	if err != nil {
-		return fmt.Errorf("listing subscriptions that are due to end: %w", err)
-	}
-	for _, sub := range due {
-		err := s.Apply(ctx, billing.Change{
-			Event: fmt.Sprintf("test_end_%s_%d", sub.ID, sub.EndsAt.Unix()), At: s.now(), Provider: sub.Provider,
-			Subscription: sub.ID, Status: billing.Canceled,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// StaleSubscriptions implements billing.Accounts.
+func (s *Store) StaleSubscriptions(ctx context.Context, provider string, readBefore time.Time) (ids []string, _ error) {
+	err := s.db.NewSelect().Model((*subscriptionRow)(nil)).Column("id").
+		Where("provider = ? AND status <> 'canceled' AND account_id IS NOT NULL", provider).
+		Where("least(paid_until, ends_at) <= ? AND changed_at <= ?", s.now(), readBefore).Scan(ctx, &ids)
+	return ids, wrap(err, "listing subscriptions whose period is over")
 }
 
 // keyRetention is how long the hash of an ended key is kept (contract section 8).
 const keyRetention = 30 * 24 * time.Hour
 
-// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, event ids that Stripe no
-// longer resends, refunds, and subscriptions that never belonged to an account.
+// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, refunds, and subscriptions
+// that never belonged to an account.
 func (s *Store) PruneBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {
@@ -211,11 +158,10 @@ func (s *Store) PruneBilling(ctx context.Context) error {
 		{"DELETE FROM api_keys WHERE expires_at < ?", now.Add(-keyRetention)},
 		{"DELETE FROM key_limits AS l WHERE NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.id = l.key_id)", now},
 		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
-		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-eventRetention)},
 		{"DELETE FROM billing_tabs WHERE created_at < ?", now.Add(-billing.ClaimLife)},
 		{"DELETE FROM billing_refunds WHERE refunded_at < ?", now.Add(-refundRetention)},
 		{`DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?
-			AND id NOT IN (SELECT subscription_id FROM billing_refunds)`, now.Add(-eventRetention)},
+			AND id NOT IN (SELECT subscription_id FROM billing_refunds)`, now.Add(-strayRetention)},
 	} {
 		if _, err := s.db.ExecContext(ctx, q.sql, q.before); err != nil {
 			return fmt.Errorf("pruning billing: %w", err)

@@ -28,19 +28,14 @@ func (s *Store) joinTabs(ctx context.Context, c billing.Checkout) error {
 // DueRefunds implements billing.Accounts.
 func (s *Store) DueRefunds(ctx context.Context, provider, subscription string) ([]billing.Subscription, error) {
 	var rows []subscriptionRow
-	err := s.db.NewSelect().Model(&rows).ExcludeColumn("changed_at").
-		Join("JOIN billing_refunds AS r ON r.subscription_id = s.id").
+	err := s.db.NewSelect().Model(&rows).Join("JOIN billing_refunds AS r ON r.subscription_id = s.id").
 		Where("r.refunded_at IS NULL AND s.provider = ?", provider).
 		Where("? = '' OR s.id = ?", subscription, subscription).OrderExpr("r.found_at").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing refunds: %w", err)
-	}
 	due := make([]billing.Subscription, len(rows))
 	for i, row := range rows {
-		due[i] = billing.Subscription{ID: row.ID, Provider: row.Provider, Customer: row.Customer, Plan: row.Plan,
-			Status: row.Status}
+		due[i] = row.subscription()
 	}
-	return due, nil
+	return due, wrap(err, "listing refunds")
 }
 
 // Refunded implements billing.Accounts.

@@ -26,18 +26,23 @@ func beginCheckout(t *testing.T, s *Store, account, plan string) billing.Checkou
 	return c
 }
 
-// newChange returns a change of the checkout's subscription, at the given minute of a fixed hour.
-func newChange(c billing.Checkout, minute int, status billing.Status) billing.Change {
-	return billing.Change{
-		Event: "evt_" + ulid.Make().String(), At: time.Date(2031, 5, 1, 10, minute, 0, 0, time.UTC), Provider: "stripe",
-		Checkout: c.ID, Customer: "cus_" + c.ID, Subscription: "sub_" + c.ID, Plan: c.Plan, Status: status,
-	}
+// subscriptionOf returns the checkout's subscription as the provider has it.
+func subscriptionOf(c billing.Checkout, status billing.Status) billing.Subscription {
+	return billing.Subscription{ID: "sub_" + c.ID, Provider: "stripe", Checkout: c.ID, Customer: "cus_" + c.ID,
+		Plan: c.Plan, Status: status}
 }
 
-func apply(t *testing.T, s *Store, changes ...billing.Change) {
+// give applies a subscription that the provider has.
+func give(ctx context.Context, s *Store, sub billing.Subscription) error {
+	return s.Apply(ctx, sub.ID, func(context.Context, billing.Subscription) (billing.Subscription, error) {
+		return sub, nil
+	})
+}
+
+func apply(t *testing.T, s *Store, subs ...billing.Subscription) {
 	t.Helper()
-	for _, c := range changes {
-		noError(t, s.Apply(t.Context(), c))
+	for _, sub := range subs {
+		noError(t, give(t.Context(), s, sub))
 	}
 	wantStates(t, s)
 }
@@ -49,7 +54,7 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 	if _, err := s.Claim(t.Context(), c.Session); !errors.Is(err, billing.ErrPending) {
 		t.Fatalf("claiming before the payment: %v, want ErrPending", err)
 	}
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	claims := make([]billing.Claim, 100)
 	noError(t, errors.Join(concurrently(len(claims), func(i int) (err error) {
 		claims[i], err = s.Claim(t.Context(), c.Session)
@@ -102,36 +107,51 @@ func TestApplySubscriptionChanges(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	type step struct {
-		minute int
 		status billing.Status
 		plan   string
 		want   string
 	}
 	for name, steps := range map[string][]step{
-		"ended by unpaid, restored by a payment": {
-			{1, billing.PastDue, "", "starter 150"}, {2, billing.Unpaid, "", "ended"},
-			{3, billing.Active, "", "starter 150"},
-		},
-		"paused and resumed":    {{1, billing.Paused, "", "ended"}, {2, billing.Active, "", "starter 150"}},
-		"cancelled permanently": {{1, billing.Canceled, "", "ended"}, {2, billing.Active, "", "ended"}},
-		"upgraded and downgraded": {{1, billing.Active, "pro", "pro 1500"},
-			{2, billing.Active, "starter", "starter 150"}},
-		"out of order": {{5, billing.Unpaid, "", "ended"}, {3, billing.Active, "pro", "ended"},
-			{6, billing.Active, "", "starter 150"}},
+		"ended by unpaid, restored by a payment": {{billing.PastDue, "", "starter 150"}, {billing.Unpaid, "", "ended"},
+			{billing.Active, "", "starter 150"}},
+		"paused and resumed":      {{billing.Paused, "", "ended"}, {billing.Active, "", "starter 150"}},
+		"cancelled permanently":   {{billing.Canceled, "", "ended"}, {billing.Active, "", "ended"}},
+		"upgraded and downgraded": {{billing.Active, "pro", "pro 1500"}, {billing.Active, "starter", "starter 150"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := beginCheckout(t, s, "", "starter")
-			apply(t, s, newChange(c, 0, billing.Active))
+			apply(t, s, subscriptionOf(c, billing.Active))
 			claim := must(s.Claim(t.Context(), c.Session))(t)
 			for i, step := range steps {
-				change := newChange(c, step.minute, step.status)
-				change.Checkout, change.Plan = "", step.plan
-				apply(t, s, change, change) // every event arrives twice
+				sub := subscriptionOf(c, step.status)
+				sub.Checkout, sub.Plan = "", step.plan
+				apply(t, s, sub, sub) // every event arrives twice
 				expect(t, fmt.Sprintf("after step %d", i), keyStatus(t, s, claim.Key), step.want)
 			}
 		})
 	}
+}
+
+// What is stored last was read last: a reading that another one overtakes is repeated.
+func TestReadingsThatOvertake(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	c := beginCheckout(t, s, "", "starter")
+	apply(t, s, subscriptionOf(c, billing.Active))
+	claim := must(s.Claim(t.Context(), c.Session))(t)
+	now := subscriptionOf(c, billing.Active) // at the provider
+	reads := 0
+	noError(t, s.Apply(t.Context(), now.ID, func(context.Context, billing.Subscription) (billing.Subscription, error) {
+		read := now
+		if reads++; reads == 1 { // a later event is applied before this one
+			now.Plan = "pro"
+			apply(t, s, now)
+		}
+		return read, nil
+	}))
+	holds(t, reads == 2 && keyStatus(t, s, claim.Key) == "pro 1500", "%d readings, the key is %s", reads,
+		keyStatus(t, s, claim.Key))
 }
 
 // A subscription's events name its checkout permanently, but the checkout is deleted.
@@ -142,42 +162,79 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe",
 		At: now}
 	noError(t, s.BeginCheckout(t.Context(), c))
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	now = now.Add(billing.ClaimLife + time.Hour)
 	noError(t, s.PruneBilling(t.Context()))
 	n := one[int](t, s, "SELECT count(*) FROM billing_checkouts")
 	mustHold(t, n == 0, "%d checkouts, want none", n)
-	for minute, step := range []struct {
+	for _, step := range []struct {
 		status billing.Status
 		want   string
 	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
 		{billing.Canceled, "ended"}} {
-		apply(t, s, newChange(c, minute+1, step.status))
+		apply(t, s, subscriptionOf(c, step.status))
 		expect(t, "status "+string(step.status), keyStatus(t, s, claim.Key), step.want)
 	}
 }
 
-func TestEndSubscriptions(t *testing.T) {
+// An account that chose the free plan for after its subscription keeps its keys. The larger quota of the month that was
+// paid stays until the month ends.
+func TestBackToFree(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2031, 5, 1, 10, 30, 0, 0, time.UTC)
-	s := newStore(t, func() time.Time { return now })
-	c := billing.Checkout{ID: "co_1", Session: billing.SessionHash("x"), Plan: "starter", Provider: "test", At: now}
-	noError(t, s.BeginCheckout(t.Context(), c))
-	paid := newChange(c, 0, billing.Active)
-	paid.Provider = "test"
-	apply(t, s, paid)
-	claim := must(s.Claim(t.Context(), c.Session))(t)
-	cancelled := paid
-	cancelled.Event, cancelled.EndsAt = "evt_2", now.Add(time.Hour)
-	apply(t, s, cancelled)
-	for _, want := range []string{"starter 150", "ended"} {
-		noError(t, s.EndSubscriptions(t.Context()))
-		expect(t, "at "+now.Format(time.TimeOnly), keyStatus(t, s, claim.Key), want)
-		now = now.Add(time.Hour)
+	s, clock := openWithClock(t) // at noon on May 20
+	l := ledgerOn(t, s, LedgerConfig{})
+	type testCase struct {
+		then      string
+		paidUntil time.Time
+		endsAt    time.Time
+		want      string
+		quota     int // of the month
 	}
-	now = now.Add(keyRetention)
-	noError(t, s.PruneBilling(t.Context()))
+	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
+	cases := map[string]testCase{
+		"to free":                   {"free", day(20), day(20), "free 50", 150},
+		"to free, ended earlier":    {"free", day(30), day(20), "free 50", 50},
+		"to free, paid in April":    {"free", day(1), day(1), "free 50", 50},
+		"cancelled, without a plan": {"", day(20), day(20), "ended", 0},
+	}
+	for name, test := range cases {
+		c := beginCheckout(t, s, "", "starter")
+		sub := subscriptionOf(c, billing.Active)
+		sub.PaidUntil = test.paidUntil
+		apply(t, s, sub)
+		claim := must(s.Claim(t.Context(), c.Session))(t)
+		sub.NextPlan, sub.EndsAt = test.then, test.endsAt
+		apply(t, s, sub)
+		expect(t, name+": before the end", keyStatus(t, s, claim.Key), "starter 150")
+		sub.Status = billing.Canceled
+		apply(t, s, sub, sub)
+		expect(t, name, keyStatus(t, s, claim.Key), test.want)
+		if test.quota == 0 {
+			continue
+		}
+		expect(t, name+": quota", must(s.Usage(t.Context(), claim.Account))(t).Plan.Quota, test.quota)
+		caller := must(s.Authenticate(t.Context(), claim.Key))(t)
+		expect(t, name+": checks", checksUntilRefused(t, l, caller), test.quota)
+	}
+	clock.set(t, time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC))
+	var account string
+	noError(t, s.db.NewRaw("SELECT account_id FROM quota_usage WHERE quota = 150").Scan(t.Context(), &account))
+	expect(t, "quota in June", must(s.Usage(t.Context(), account))(t).Plan.Quota, 50)
+}
+
+// checksUntilRefused records checks until the quota is used up, and returns how many.
+func checksUntilRefused(t *testing.T, l *Ledger, caller check.Caller) (n int) {
+	t.Helper()
+	for {
+		var quota *check.QuotaError
+		err := l.Append(t.Context(), allowed(t, caller))
+		if errors.As(err, &quota) {
+			return n
+		}
+		noError(t, err)
+		n++
+	}
 }
 
 // A payment for the same plan does not undo what an operator or the customer changed.
@@ -185,7 +242,7 @@ func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	revoked := must(s.CreateKey(t.Context(), claim.Account, "revoked"))(t)
 	noError(t, s.RevokeKey(t.Context(), revoked.ID))
@@ -193,7 +250,7 @@ func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
 	for _, account := range []string{publicAccount, "acct_unknown"} {
 		wantError(t, "raising the quota of "+account, s.SetQuota(t.Context(), account, 1), billing.ErrNoAccount)
 	}
-	apply(t, s, newChange(c, 1, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	expect(t, "quota", one[int](t, s, "SELECT quota FROM accounts WHERE id = ?", claim.Account), 9999)
 	expect(t, "state", one[string](t, s, "SELECT state FROM api_keys WHERE id = ?", revoked.ID), "revoked")
 }
@@ -245,20 +302,20 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 	claim := must(s.Claim(t.Context(), beginCheckout(t, s, "", "free").Session))(t)
 	first, second := beginCheckout(t, s, claim.Account, "starter"), beginCheckout(t, s, claim.Account, "pro")
 	must(s.CheckoutPlan(t.Context(), second.ID))(t)
-	apply(t, s, newChange(first, 1, billing.Active))
+	apply(t, s, subscriptionOf(first, billing.Active))
 	wantError(t, "the page of the second checkout", errOf(s.CheckoutPlan(t.Context(), second.ID)),
 		billing.ErrSubscribed)
 	if got := must(s.Claim(t.Context(), second.Session))(t); got.Plan != "starter" || !got.Upgrade || got.Refunded {
 		t.Errorf("claiming the second checkout, which is not paid = %+v", got)
 	}
-	paid := newChange(second, 2, billing.Active)
-	apply(t, s, newChange(second, 1, billing.Incomplete), paid)
-	noDiff(t, "due refunds", due(t, s), []string{paid.Subscription})
-	for minute, status := range []billing.Status{billing.PastDue, billing.Active, billing.Unpaid} {
-		change := newChange(second, 3+minute, status)
-		apply(t, s, change)
-		change.Event, change.Checkout, change.At = change.Event+"_bare", "", change.At.Add(time.Second)
-		apply(t, s, change)
+	paid := subscriptionOf(second, billing.Active)
+	apply(t, s, subscriptionOf(second, billing.Incomplete), paid)
+	noDiff(t, "due refunds", due(t, s), []string{paid.ID})
+	for _, status := range []billing.Status{billing.PastDue, billing.Active, billing.Unpaid} {
+		sub := subscriptionOf(second, status)
+		apply(t, s, sub)
+		sub.Checkout = ""
+		apply(t, s, sub)
 		expect(t, "after the second one became "+string(status), keyStatus(t, s, claim.Key), "starter 150")
 	}
 	got := must(s.Claim(t.Context(), second.Session))(t)
@@ -271,7 +328,7 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
 	for _, done := range []bool{false, true} {
 		if done {
-			noError(t, s.Refunded(t.Context(), paid.Subscription))
+			noError(t, s.Refunded(t.Context(), paid.ID))
 			expect(t, "due refunds", len(due(t, s)), 0)
 		}
 		refunds := must(s.Refunds(t.Context(), claim.Account))(t)
@@ -279,8 +336,7 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 			"refunds %+v, want one of pro, done: %v", refunds, done)
 	}
 	// Once the first one has ended, the account can subscribe again.
-	apply(t, s, newChange(first, 10, billing.Canceled), newChange(beginCheckout(t, s, claim.Account, "pro"), 11,
-		billing.Active))
+	apply(t, s, subscriptionOf(first, billing.Canceled), subscriptionOf(beginCheckout(t, s, claim.Account, "pro"), billing.Active))
 	expect(t, "after subscribing again", keyStatus(t, s, claim.Key), "pro 1500")
 }
 
@@ -308,7 +364,7 @@ func TestSecondPaymentsAtOnce(t *testing.T) {
 			}
 			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
 			noError(t, errors.Join(concurrently(tabs, func(i int) error {
-				return hosts[i%2].Apply(context.Background(), newChange(checkouts[i], i, billing.Active))
+				return give(context.Background(), hosts[i%2], subscriptionOf(checkouts[i], billing.Active))
 			})...))
 			made := one[int](t, hosts[0], "SELECT count(*) FROM accounts") - accounts
 			holds(t, (made == 1) != known && made <= 1, "round %d, account known: %v: %d accounts were made", round,
@@ -347,7 +403,7 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 		if i == 0 {
 			continue // it was left open and is never paid
 		}
-		apply(t, s, newChange(c, i, billing.Active))
+		apply(t, s, subscriptionOf(c, billing.Active))
 		claim := must(s.Claim(t.Context(), c.Session))(t)
 		holds(t, claim.Key != "" && !claim.Refunded, "customer %d: %+v", i, claim)
 	}
@@ -355,7 +411,7 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 
 	// The database itself refuses a second live subscription of an account.
 	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	account := must(s.Claim(t.Context(), c.Session))(t).Account
 	for status, want := range map[string]string{"active": "23505", "unpaid": "23505", "canceled": ""} {
 		_, err := s.db.ExecContext(t.Context(),
@@ -366,7 +422,7 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 
 	// The page of a checkout cannot replace a key that the customer has rotated: the key still works for a while.
 	c = beginCheckout(t, s, "", "starter")
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
 	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)

@@ -136,17 +136,17 @@ func TestCheckoutIsPaidOnce(t *testing.T) {
 	p := proxied(t, direct.url)
 	s := open(t, p.URL, nil)
 	c := beginCheckout(t, direct, "", "starter")
-	other := newChange(c, 0, billing.Active)
-	other.Subscription += "_other"
+	other := subscriptionOf(c, billing.Active)
+	other.ID += "_other"
 	applied := false
 	p.Set(func(m string) storetest.Fate {
 		if strings.Contains(m, "apply_billing") && !applied {
 			applied = true
-			report(t, direct.Apply(context.WithoutCancel(t.Context()), other))
+			report(t, give(context.WithoutCancel(t.Context()), direct, other))
 		}
 		return storetest.Passes
 	}, false)
-	apply(t, s, newChange(c, 0, billing.Active))
+	apply(t, s, subscriptionOf(c, billing.Active))
 	expect(t, "accounts", one[int](t, direct, "SELECT count(*) FROM accounts WHERE plan = 'starter'"), 1)
 	expect(t, "accounts of subscriptions", one[int](t, direct,
 		"SELECT count(DISTINCT account_id) FROM billing_subscriptions"), 1)

@@ -219,9 +219,9 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 	"billing": func(ctx context.Context, s *Store, _ check.Caller, _ int) error {
 		id := "co_" + ulid.Make().String()
 		c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Plan: "pro", Provider: "stripe", At: time.Now()}
-		err := errors.Join(s.BeginCheckout(ctx, c), s.Apply(ctx, newChange(c, 0, billing.Active)),
+		err := errors.Join(s.BeginCheckout(ctx, c), give(ctx, s, subscriptionOf(c, billing.Active)),
 			errOf(s.Claim(ctx, c.Session)), errOf(s.Reissue(ctx, c.Session)))
-		return errors.Join(err, s.Apply(ctx, newChange(c, 1, billing.Canceled)))
+		return errors.Join(err, give(ctx, s, subscriptionOf(c, billing.Canceled)))
 	},
 	"lineups": func(ctx context.Context, s *Store, _ check.Caller, i int) error {
 		if i%2 == 1 {

@@ -20,10 +20,10 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	}
 	// The ledger counts by the database's clock.
 	var row struct {
-		Used  int
-		Month time.Time
+		Used, Quota int
+		Month       time.Time
 	}
-	err = s.db.NewRaw(`SELECT m.month, coalesce(q.used, 0) AS used
+	err = s.db.NewRaw(`SELECT m.month, coalesce(q.used, 0) AS used, coalesce(q.quota, 0) AS quota
 		FROM (SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month) AS m
 		LEFT JOIN accounts AS a ON a.id = ?
 		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = m.month`, accountID).
@@ -31,6 +31,7 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	if err != nil {
 		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
+	plan.Quota = max(plan.Quota, row.Quota)
 	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
 }
 
@@ -123,10 +124,10 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 		return nil, err
 	}
 	u := &decision.Usage{Month: month.Format(decision.MonthFormat)}
-	err = s.db.NewRaw(`SELECT coalesce(q.used, 0) AS used
+	err = s.db.NewRaw(`SELECT coalesce(q.used, 0) AS used, coalesce(q.quota, 0) AS quota
 		FROM accounts AS a
 		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = ?
-		WHERE a.id = ?`, month.Format(time.DateOnly), c.Account).Scan(ctx, &u.Used)
+		WHERE a.id = ?`, month.Format(time.DateOnly), c.Account).Scan(ctx, &u.Used, &u.Quota)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
 	}
@@ -134,7 +135,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
 	}
-	u.Quota = plan.Quota
+	u.Quota = max(u.Quota, plan.Quota)
 	if current {
 		u.Forecast = decision.Forecast(u.Used, counts, now)
 	}

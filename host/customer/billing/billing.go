@@ -62,30 +62,23 @@ func (s Status) Serves() bool { return s == Active || s == PastDue }
 // Live reports whether a subscription in this status was paid and has not ended. An account has at most one.
 func (s Status) Live() bool { return s != Incomplete && s != Canceled }
 
-// Change is a provider's change to a subscription. It is applied at most once, and only if it is newer than the stored
-// state. A canceled subscription stays canceled.
-type Change struct {
-	Event        string    // the provider's id of the event
-	At           time.Time // by the provider's clock
-	Provider     string
-	Checkout     string    // the id of the checkout that created the subscription; "" if unknown
-	Customer     string    // the provider's id
-	Subscription string    // the provider's id
-	Plan         string    // "" if the event does not contain it
-	Status       Status    // "" if the event does not contain it
-	EndsAt       time.Time // see Subscription
+// Subscription is a subscription as the provider has it, and as it is stored (contract section 2.5).
+type Subscription struct {
+	ID        string
+	Account   string // "" until its checkout is paid
+	Provider  string
+	Checkout  string // that created it; "" if unknown. It is not stored
+	Customer  string
+	Plan      string // that is served, because it was paid last; "" if the provider does not know it
+	NextPlan  string // that begins at PaidUntil or EndsAt; "" if the customer chose none
+	Status    Status
+	PaidUntil time.Time // the end of the period that was paid last
+	EndsAt    time.Time // when a cancelled subscription ends; zero if it is not cancelled
 }
 
-// Subscription is a stored subscription (contract section 2.5).
-type Subscription struct {
-	ID       string
-	Account  string // "" until its checkout is paid
-	Provider string
-	Customer string
-	Plan     string
-	Status   Status
-	EndsAt   time.Time // when a cancelled subscription ends; zero if it is not cancelled
-}
+// Reader reads a subscription at the provider. It gets the stored one, whose status is Incomplete if there is none yet.
+// A result without ID says that the provider does not have it.
+type Reader func(ctx context.Context, stored Subscription) (Subscription, error)
 
 const (
 	// PayLife is how long a checkout can be paid, as in Stripe.
@@ -95,7 +88,7 @@ const (
 	ClaimLife = 7 * 24 * time.Hour
 )
 
-// Checkout is one attempt to subscribe.
+// Checkout is one attempt to subscribe. An account or browser has at most one that is open.
 type Checkout struct {
 	ID       string   // co_..., also sent to the provider
 	Session  [32]byte // SHA-256 of the browser's token
@@ -137,7 +130,14 @@ var (
 	ErrNotPaid     = errors.New("the account has no subscription")
 	ErrNotForSale  = errors.New("this host sells no paid plans")
 	ErrUnavailable = errors.New("the payment provider cannot be reached; nothing was charged")
+	ErrDue         = errors.New("a payment is due: pay it before changing to a paid plan")
 )
+
+// UnpaidError means that an upgrade was not paid, so nothing has changed. URL is the provider's page where it can still
+// be paid or confirmed; it may be "".
+type UnpaidError struct{ URL string }
+
+func (e *UnpaidError) Error() string { return "the payment did not succeed, so nothing has changed" }
 
 // PausedError means that the key of a free plan is issued later, because the client's network got several.
 type PausedError struct{ Until time.Time }
@@ -151,10 +151,23 @@ type Accounts interface {
 	// BeginCheckout stores a checkout. It fails with ErrSubscribed if the plan is free and a subscription serves the
 	// account.
 	BeginCheckout(ctx context.Context, c Checkout) error
-	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the
-	// quota, and whether the keys work. It ignores a change that was applied before or is older than the stored state.
-	// A subscription that is paid although the account has a live one, or one from another tab, becomes a due refund.
-	Apply(ctx context.Context, c Change) error
+	// SetPage stores the provider's id of a checkout's page.
+	SetPage(ctx context.Context, checkout, page string) error
+	// OtherPages returns the pages of the other open checkouts of a checkout's account or browser, by checkout.
+	OtherPages(ctx context.Context, checkout string) (map[string]string, error)
+	// CloseCheckout ends an open checkout that another one replaces. A payment that arrives all the same counts.
+	CloseCheckout(ctx context.Context, checkout string) error
+	// PollPage returns the page of the session's unpaid checkout, or "" if there is none or it was returned within the
+	// interval.
+	PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, err error)
+	// Apply reads a subscription at the provider and stores it with its consequences in one transaction: the account of
+	// a new customer, the plan, the quota, and whether the keys work. It reads again if the stored subscription changes
+	// in the meantime, so what is stored last was read last, whatever the order of events. A subscription that is paid
+	// although the account has a live one, or one from another tab, becomes a due refund.
+	Apply(ctx context.Context, subscription string, read Reader) error
+	// StaleSubscriptions returns the ids of the provider's subscriptions whose period is over, and that were last read
+	// before the given time.
+	StaleSubscriptions(ctx context.Context, provider string, readBefore time.Time) ([]string, error)
 	// DueRefunds returns the provider's subscriptions that are to be refunded: the given one, or all if it is "".
 	DueRefunds(ctx context.Context, provider, subscription string) ([]Subscription, error)
 	// Refunded records that a subscription was cancelled and refunded.
@@ -173,14 +186,19 @@ type Provider interface {
 	Name() string
 	// Test reports whether this is a test mode, in which no money moves.
 	Test() bool
-	// Checkout opens the provider's page for a checkout and returns its URL. From there the browser returns to
-	// returnTo, or to cancelTo if the customer did not pay.
-	Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (url string, err error)
-	// Change moves a subscription to another plan immediately, with proration.
-	Change(ctx context.Context, s Subscription, o Offer) (Change, error)
-	// Cancel ends a subscription at the end of the paid period; Resume reverts that.
-	Cancel(ctx context.Context, s Subscription) (Change, error)
-	Resume(ctx context.Context, s Subscription) (Change, error)
+	// Checkout opens the provider's page for a checkout. From there the browser returns to returnTo, or to cancelTo if
+	// the customer did not pay.
+	Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (Page, error)
+	// Read is a Reader.
+	Read(ctx context.Context, stored Subscription) (Subscription, error)
+	// Due returns what an upgrade to a plan costs now, in cents.
+	Due(ctx context.Context, s Subscription, o Offer) (int64, error)
+	// Change moves a subscription to another plan: to a dearer one at once, if it is paid, otherwise at the end of the
+	// paid period. Changing to the plan that is served reverts an earlier change or cancellation. It fails with an
+	// *UnpaidError or ErrDue, and can be repeated.
+	Change(ctx context.Context, s Subscription, o Offer) (Subscription, error)
+	// Cancel ends a subscription at the end of the paid period.
+	Cancel(ctx context.Context, s Subscription) (Subscription, error)
 	// Refund ends a subscription at once and returns all its payments. It can be repeated.
 	Refund(ctx context.Context, s Subscription) error
 }
@@ -194,31 +212,92 @@ type Billing struct {
 
 // Events is implemented by providers that report changes by HTTP.
 type Events interface {
-	// Event verifies and parses an event; ok is false if it changes no subscription. It fails with ErrSignature, or
-	// with a description of the malformed event.
-	Event(body []byte, signature string) (c Change, ok bool, err error)
+	// Event verifies an event and returns the id of the subscription that it is about, or "". It fails with
+	// ErrSignature, or with a description of the malformed event.
+	Event(body []byte, signature string) (subscription string, err error)
 }
 
-// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. It fails with
-// ErrSignature, or because of the database or a refund, after which the provider resends the event.
+// Page is a provider's page that asks for a card.
+type Page struct{ ID, URL string }
+
+// Pages is implemented by providers whose pages stay open until they are paid or closed.
+type Pages interface {
+	// Paid returns the id of the subscription that was paid on a page, or "".
+	Paid(ctx context.Context, page string) (subscription string, err error)
+	// Close closes a page, or returns the id of the subscription that was paid on it.
+	Close(ctx context.Context, page string) (subscription string, err error)
+}
+
+// Receive reads the subscription that an event is about. Events may arrive repeatedly, late and in any order. It fails
+// with ErrSignature, or because of the provider, the database or a refund, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
 		return ErrSignature
 	}
-	c, ok, err := events.Event(body, signature)
-	if err != nil || !ok {
+	id, err := events.Event(body, signature)
+	if err != nil || id == "" {
 		return err
 	}
-	return b.Apply(ctx, c)
+	return b.Apply(ctx, id, b.Provider.Read)
 }
 
-// Apply applies a change, and refunds its subscription if the account had one already.
-func (b *Billing) Apply(ctx context.Context, c Change) error {
-	if err := b.Accounts.Apply(ctx, c); err != nil {
+// Apply reads and stores a subscription. It closes the other checkouts of the customer, and refunds the subscription if
+// the account had one already.
+func (b *Billing) Apply(ctx context.Context, id string, read Reader) error {
+	checkout := ""
+	err := b.Accounts.Apply(ctx, id, func(ctx context.Context, stored Subscription) (Subscription, error) {
+		s, err := read(ctx, stored)
+		if checkout = ""; stored.Account == "" && s.Status.Serves() {
+			checkout = s.Checkout
+		}
+		return s, err
+	})
+	if err != nil {
 		return err
 	}
-	return b.refund(ctx, c.Subscription)
+	if checkout != "" {
+		_, err = b.closeOthers(ctx, checkout)
+	}
+	return errors.Join(err, b.refund(ctx, id))
+}
+
+// closeOthers closes the other open checkouts of a checkout's account or browser. It reports whether one of them turned
+// out to be paid.
+func (b *Billing) closeOthers(ctx context.Context, checkout string) (paid bool, err error) {
+	others, err := b.Accounts.OtherPages(ctx, checkout)
+	for other, page := range others {
+		subscription := ""
+		var failed error
+		if pages, ok := b.Provider.(Pages); ok && page != "" {
+			subscription, failed = pages.Close(ctx, page)
+		}
+		if failed == nil && subscription == "" {
+			failed = b.Accounts.CloseCheckout(ctx, other)
+		} else if failed == nil {
+			paid, failed = true, b.Apply(ctx, subscription, b.Provider.Read)
+		}
+		err = errors.Join(err, failed)
+	}
+	return paid, err
+}
+
+// staleAge is how long after its last reading a subscription whose period is over is read again, in case that the
+// provider's event was lost.
+const staleAge = time.Hour
+
+// Refresh reads the subscriptions whose period is over: those of the test checkout, which sends no events, and those
+// whose event is late.
+func (b *Billing) Refresh(ctx context.Context) error {
+	age := staleAge
+	if _, ok := b.Provider.(Events); !ok {
+		age = 0
+	}
+	ids, err := b.Accounts.StaleSubscriptions(ctx, b.Provider.Name(), b.Now().Add(-age))
+	for _, id := range ids {
+		err = errors.Join(err, b.Apply(ctx, id, b.Provider.Read))
+	}
+	return err
 }
 
 // RefundDue refunds all subscriptions that are to be refunded, such as those that the provider did not accept before.
@@ -316,17 +395,46 @@ func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 	if c.Paid {
 		return Session{Token: token, URL: o.ReturnTo}, nil
 	}
-	url, err := b.Provider.Checkout(ctx, c, o.ReturnTo, o.CancelTo)
+	// One page at a time: a card tester gets no second one, and nobody pays twice.
+	if paid, err := b.closeOthers(ctx, c.ID); err != nil {
+		return Session{}, fmt.Errorf("closing other checkouts: %w", err)
+	} else if paid {
+		return Session{Token: token, URL: o.ReturnTo}, nil
+	}
+	page, err := b.Provider.Checkout(ctx, c, o.ReturnTo, o.CancelTo)
+	if err == nil && page.ID != "" {
+		err = b.Accounts.SetPage(ctx, c.ID, page.ID)
+	}
 	if err != nil {
 		return Session{}, fmt.Errorf("opening checkout: %w", err)
 	}
-	return Session{Token: token, URL: url}, nil
+	return Session{Token: token, URL: page.URL}, nil
 }
 
-// Claim issues the key of the browser's paid checkout. Further calls return only its hint. It fails with ErrNoCheckout,
-// ErrPending or a *PausedError.
+// pollInterval is how often the provider is asked whether a checkout was paid, at most.
+const pollInterval = 2 * time.Second
+
+// Claim issues the key of the browser's paid checkout. If the provider's event is late, it asks the provider. Further
+// calls return only its hint. It fails with ErrNoCheckout, ErrPending or a *PausedError.
 func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
-	return b.Accounts.Claim(ctx, SessionHash(token))
+	session := SessionHash(token)
+	claim, err := b.Accounts.Claim(ctx, session)
+	pages, ok := b.Provider.(Pages)
+	if !ok || !errors.Is(err, ErrPending) {
+		return claim, err
+	}
+	page, failed := b.Accounts.PollPage(ctx, session, pollInterval)
+	if failed != nil || page == "" {
+		return claim, errors.Join(err, failed)
+	}
+	subscription, failed := pages.Paid(ctx, page)
+	if failed == nil && subscription != "" {
+		failed = b.Apply(ctx, subscription, b.Provider.Read)
+	}
+	if failed != nil || subscription == "" {
+		return claim, errors.Join(err, failed)
+	}
+	return b.Accounts.Claim(ctx, session)
 }
 
 // Reissue revokes the claimed key and issues another, for a customer who never saw the first. It fails with
@@ -335,41 +443,82 @@ func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
 
-// ChangePlan moves an account's subscription to another paid plan. Its keys stay the same, and its quota changes
-// immediately. It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale or ErrUnavailable.
+// Quote is what a change of plan means.
+type Quote struct {
+	Offer   Offer
+	Current Subscription
+	Due     int64     // cents to be paid now
+	From    time.Time // when the plan changes; zero: at once
+}
+
+// Quote returns what a change of an account's plan means. It fails like ChangePlan.
+func (b *Billing) Quote(ctx context.Context, account, plan string) (Quote, error) {
+	offer, ok := OfferOf(plan)
+	if !ok {
+		return Quote{}, fmt.Errorf("%w: %q", ErrNoPlan, plan)
+	}
+	s, err := b.live(ctx, account)
+	q := Quote{Offer: offer, Current: s}
+	switch {
+	case err != nil || plan == s.Plan: // nothing is due, and nothing changes
+	case !s.raises(offer):
+		q.From = s.PaidUntil
+	default:
+		q.Due, err = b.Provider.Due(ctx, s, offer)
+	}
+	return q, err
+}
+
+// raises reports whether an offer costs more than the plan that is served.
+func (s Subscription) raises(o Offer) bool {
+	current, _ := OfferOf(s.Plan)
+	return o.Cents > current.Cents
+}
+
+// ChangePlan moves an account's subscription to another plan. Its keys stay the same. A dearer plan begins at once, when
+// it is paid; a cheaper one at the end of the paid period. The served plan reverts an earlier choice or a cancellation.
+// It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale, ErrDue, ErrUnavailable or an *UnpaidError.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)
-	if !ok || offer.Cents == 0 {
+	if !ok {
 		return fmt.Errorf("%w: %q", ErrNoPlan, plan)
 	}
-	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Change(ctx, s, offer) })
+	return b.change(ctx, account, func(ctx context.Context, s Subscription) (Subscription, error) {
+		return b.Provider.Change(ctx, s, offer)
+	})
 }
 
 // Cancel ends an account's subscription at the end of the paid period. It fails with ErrNotPaid or ErrUnavailable.
 func (b *Billing) Cancel(ctx context.Context, account string) error {
-	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Cancel(ctx, s) })
+	return b.change(ctx, account, b.Provider.Cancel)
 }
 
-// Resume reverts Cancel before the period ends. It fails with ErrNotPaid or ErrUnavailable.
+// Resume reverts Cancel and changes that have not begun. It fails with ErrNotPaid or ErrUnavailable.
 func (b *Billing) Resume(ctx context.Context, account string) error {
-	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Resume(ctx, s) })
+	s, err := b.live(ctx, account)
+	if err != nil {
+		return err
+	}
+	return b.ChangePlan(ctx, account, s.Plan)
 }
 
-// change requests a change from the provider and applies it immediately, because the provider's own event for it may
-// take a while.
-func (b *Billing) change(ctx context.Context, account string, request func(Subscription) (Change, error)) error {
+// live returns the account's subscription. It fails with ErrNotPaid if there is none or it has ended.
+func (b *Billing) live(ctx context.Context, account string) (Subscription, error) {
 	s, err := b.Accounts.Subscription(ctx, account)
+	if err == nil && !s.Status.Live() {
+		err = ErrNotPaid
+	}
+	return s, err
+}
+
+// change requests a change from the provider and stores the outcome immediately, because the provider's own event for
+// it may take a while.
+func (b *Billing) change(ctx context.Context, account string, request Reader) error {
+	s, err := b.live(ctx, account)
 	if err != nil {
 		return err
 	}
-	if s.Status == Canceled {
-		return ErrNotPaid
-	}
-	c, err := request(s)
-	if err != nil {
-		return err
-	}
-	return b.Accounts.Apply(ctx, c)
+	return b.Accounts.Apply(ctx, s.ID, request)
 }
 
 // SessionHash returns the hash under which a checkout's token is stored.

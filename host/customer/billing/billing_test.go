@@ -14,9 +14,12 @@ import (
 // recorder is an Accounts that records its calls.
 type recorder struct {
 	begun   []Checkout
-	applied []Change
+	applied []Subscription
 	sub     Subscription
 	err     error // of Subscription
+	pages   map[string]string
+	stale   []string
+	closed  []string
 
 	due      []Subscription
 	refunded []string
@@ -39,9 +42,30 @@ func (a *recorder) BeginCheckout(_ context.Context, c Checkout) error {
 	a.begun = append(a.begun, c)
 	return nil
 }
-func (a *recorder) Apply(_ context.Context, c Change) error {
-	a.applied = append(a.applied, c)
+func (a *recorder) Apply(ctx context.Context, id string, read Reader) error {
+	stored := a.sub
+	if stored.ID != id {
+		stored = Subscription{ID: id, Status: Incomplete}
+	}
+	s, err := read(ctx, stored)
+	if err == nil {
+		a.applied = append(a.applied, s)
+	}
+	return err
+}
+func (a *recorder) OtherPages(context.Context, string) (map[string]string, error) {
+	return a.pages, nil
+}
+func (a *recorder) CloseCheckout(_ context.Context, checkout string) error {
+	a.closed = append(a.closed, checkout)
 	return nil
+}
+func (a *recorder) StaleSubscriptions(context.Context, string, time.Time) ([]string, error) {
+	return a.stale, nil
+}
+func (*recorder) SetPage(context.Context, string, string) error { return nil }
+func (*recorder) PollPage(context.Context, [32]byte, time.Duration) (string, error) {
+	return "cs_1", nil
 }
 func (*recorder) Claim(context.Context, [32]byte) (Claim, error)   { return Claim{}, ErrPending }
 func (*recorder) Reissue(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrNoReissue }
@@ -109,6 +133,7 @@ func TestPayValidatesCards(t *testing.T) {
 	}{
 		"visa":                  {good, "", ""},
 		"hyphens":               {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
+		"without a slash":       {with(func(c *Card) { c.Expiry = "1234" }), "", ""},
 		"four-digit year":       {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
 		"american express":      {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
 		"amex, short code":      {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
@@ -128,44 +153,146 @@ func TestPayValidatesCards(t *testing.T) {
 		var wrong *CardError
 		if test.field == "" {
 			expect.That(t, err == nil && c.Checkout == "co_1" && c.Plan == "pro" && c.Status == Active &&
-				c.Subscription != "" && c.Event != "", "%s: got %+v, %v", name, c, err)
+				c.ID != "" && c.PaidUntil.Equal(testTime.AddDate(0, 1, 0)), "%s: got %+v, %v", name, c, err)
 			continue
 		}
 		expect.That(t, errors.As(err, &wrong) && wrong.Field == test.field &&
 			strings.Contains(wrong.Reason, test.text), "%s: got %v", name, err)
-		expect.Equal(t, name+": a rejected card caused the change", c, (Change{}))
+		expect.Equal(t, name+": a rejected card paid", c, (Subscription{}))
 	}
 }
 
 func TestChangeCancelResume(t *testing.T) {
 	t.Parallel()
-	sub := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: PastDue}
-	month := time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)
+	end := testTime.AddDate(0, 0, 10)
+	base := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: Active,
+		PaidUntil: end}
+	with := func(change func(*Subscription)) Subscription {
+		s := base
+		change(&s)
+		return s
+	}
+	to := func(plan string) func(context.Context, *Billing) error {
+		return func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", plan) }
+	}
+	cancel := func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") }
+	resume := func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") }
+	pro := with(func(s *Subscription) { s.Plan = "pro" })
+	unpaid := with(func(s *Subscription) { s.Customer = declines + "1" })
+	late := with(func(s *Subscription) { s.Status = PastDue })
 	type testCase struct {
-		call func(context.Context, *Billing) error
-		want Change
+		before Subscription
+		call   func(context.Context, *Billing) error
+		want   Subscription // the zero value: nothing changes
+		err    error
 	}
 	expect.Each(t, map[string]testCase{
-		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") },
-			Change{Plan: "pro", Status: PastDue}},
-		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") },
-			Change{Status: PastDue, EndsAt: month}},
-		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") },
-			Change{Status: PastDue}},
+		"upgrade": {before: base, call: to("pro"), want: with(func(s *Subscription) {
+			s.Plan, s.PaidUntil = "pro", testTime.AddDate(0, 1, 0)
+		})},
+		"downgrade":      {before: pro, call: to("starter"), want: with(func(s *Subscription) { s.Plan, s.NextPlan = "pro", "starter" })},
+		"to free":        {before: base, call: to("free"), want: with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end })},
+		"cancel":         {before: base, call: cancel, want: with(func(s *Subscription) { s.EndsAt = end })},
+		"cancel late":    {before: late, call: cancel, want: with(func(s *Subscription) { s.Status, s.EndsAt = PastDue, end })},
+		"resume":         {before: with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end }), call: resume, want: base},
+		"upgrade late":   {before: late, call: to("pro"), err: ErrDue},
+		"unknown plan":   {before: base, call: to("gold"), err: ErrNoPlan},
+		"canceled":       {before: Subscription{Status: Canceled}, call: cancel, err: ErrNotPaid},
+		"resume nothing": {before: Subscription{Status: Canceled}, call: resume, err: ErrNotPaid},
 	}, func(t *testing.T, test testCase) {
-		a := &recorder{sub: sub}
+		a := &recorder{sub: test.before}
 		b, _ := newTest(a)
-		expect.NoError(t, test.call(t.Context(), b))
-		got := a.applied[0]
-		expect.Equal(t, "the change has no id", got.Event == "", false)
-		test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
-		test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-		expect.Equal(t, "change", got, test.want)
-		b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-		expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
+		expect.Error(t, "the call", test.call(t.Context(), b), test.err)
+		if test.err == nil {
+			expect.Equal(t, "subscription", a.applied[0], test.want)
+		} else {
+			expect.Equal(t, "changes", len(a.applied), 0)
+		}
 	})
-	b, _ := newTest(&recorder{sub: sub})
-	expect.Error(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
+	a := &recorder{sub: unpaid}
+	b, _ := newTest(a)
+	var declined *UnpaidError
+	expect.That(t, errors.As(b.ChangePlan(t.Context(), "acct_1", "pro"), &declined) && len(a.applied) == 0,
+		"a declined card changed the subscription: %+v", a.applied)
+}
+
+// A quote says what is due: an upgrade costs a month less what is left of the one that was paid.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	end := testTime.AddDate(0, 0, 16) // of a period of 30 days
+	type testCase struct {
+		plan, to string
+		due      int64
+		from     time.Time
+	}
+	expect.Each(t, map[string]testCase{
+		"upgrade":   {"starter", "pro", 8887, time.Time{}},
+		"downgrade": {"pro", "starter", 0, end},
+		"to free":   {"starter", "free", 0, end},
+		"the same":  {"starter", "starter", 0, time.Time{}},
+	}, func(t *testing.T, test testCase) {
+		b, _ := newTest(&recorder{sub: Subscription{Plan: test.plan, Status: Active, PaidUntil: end}})
+		q, err := b.Quote(t.Context(), "acct_1", test.to)
+		expect.That(t, err == nil && q.Due == test.due && q.From.Equal(test.from), "%+v, %v", q, err)
+	})
+}
+
+// The test checkout's months pass without events.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	paid := Subscription{ID: "test_sub_1", Plan: "pro", Status: Active, PaidUntil: testTime}
+	next := paid
+	next.PaidUntil = testTime.AddDate(0, 1, 0)
+	type testCase struct {
+		change, want func(*Subscription)
+	}
+	expect.Each(t, map[string]testCase{
+		"renewed":    {func(*Subscription) {}, func(s *Subscription) { s.PaidUntil = next.PaidUntil }},
+		"downgraded": {func(s *Subscription) { s.NextPlan = "starter" }, func(s *Subscription) { s.Plan, s.PaidUntil = "starter", next.PaidUntil }},
+		"declined":   {func(s *Subscription) { s.Customer = declines }, func(s *Subscription) { s.Customer, s.Status = declines, Unpaid }},
+		"ended":      {func(s *Subscription) { s.EndsAt = testTime }, func(s *Subscription) { s.EndsAt, s.Status = testTime, Canceled }},
+	}, func(t *testing.T, test testCase) {
+		before, want := paid, paid
+		test.change(&before)
+		test.want(&want)
+		a := &recorder{sub: before, stale: []string{before.ID}}
+		b, _ := newTest(a)
+		expect.NoError(t, b.Refresh(t.Context()))
+		expect.Equal(t, "subscription", a.applied[0], want)
+	})
+}
+
+// pagesOf is a provider with pages. Those in paid were paid.
+type pagesOf struct {
+	*TestCheckout
+	paid map[string]string
+}
+
+func (p pagesOf) Paid(_ context.Context, page string) (string, error)  { return p.paid[page], nil }
+func (p pagesOf) Close(_ context.Context, page string) (string, error) { return p.paid[page], nil }
+
+// A new checkout closes those that the customer left open. If one was paid in the meantime, it counts instead.
+func TestOnePageAtATime(t *testing.T) {
+	t.Parallel()
+	for paid, want := range map[string]string{"": "/checkout/test/co_", "sub_1": "https://a.example/back"} {
+		a := &recorder{err: ErrNotPaid, pages: map[string]string{"co_before": "cs_before"}}
+		b, provider := newTest(a)
+		b.Provider = pagesOf{provider, map[string]string{"cs_before": paid}}
+		s, err := b.Subscribe(t.Context(), Order{Plan: "pro", ReturnTo: "https://a.example/back"})
+		expect.That(t, err == nil && strings.HasPrefix(s.URL, want) && len(a.applied) == len(paid)/5 &&
+			len(a.closed) == 1-len(paid)/5, "paid %q: %+v, %v, applied %v, closed %v", paid, s, err, a.applied, a.closed)
+	}
+}
+
+// A checkout whose event is late is read at the provider.
+func TestClaimAsksTheProvider(t *testing.T) {
+	t.Parallel()
+	a := &recorder{}
+	b, provider := newTest(a)
+	b.Provider = pagesOf{provider, map[string]string{"cs_1": "sub_1"}}
+	_, err := b.Claim(t.Context(), "token")
+	expect.That(t, errors.Is(err, ErrPending) && len(a.applied) == 1 && a.applied[0].ID == "sub_1",
+		"%v, applied %+v", err, a.applied)
 }
 
 func TestTestCheckoutRejectsEvents(t *testing.T) {
@@ -193,16 +320,16 @@ func TestRefunds(t *testing.T) {
 		{ID: "sub_of_another_provider", Provider: "stripe"}}}
 	b, provider := newTest(a)
 	b.Provider = brokenProvider{provider}
-	if err := b.Apply(t.Context(), Change{Subscription: "sub_1"}); err != nil || len(a.refunded) != 0 {
+	if err := b.Apply(t.Context(), "sub_1", b.Provider.Read); err != nil || len(a.refunded) != 0 {
 		t.Errorf("a first subscription: %v, refunded %v", err, a.refunded)
 	}
-	if err := b.Apply(t.Context(), Change{Subscription: "sub_refused"}); !errors.Is(err, ErrUnavailable) {
+	if err := b.Apply(t.Context(), "sub_refused", b.Provider.Read); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a refund that failed: %v, want ErrUnavailable, so that the event is sent again", err)
 	}
 	err := b.RefundDue(t.Context())
 	expect.That(t, errors.Is(err, ErrUnavailable) && slices.Equal(a.refunded, []string{"sub_2"}),
 		"RefundDue: %v, refunded %v", err, a.refunded)
-	expect.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
+	expect.NoError(t, b.Apply(t.Context(), "sub_2", b.Provider.Read))
 }
 
 // A host without a payment provider gives free keys only. What was sold for test cards can be cancelled.

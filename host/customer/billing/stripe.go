@@ -13,8 +13,11 @@ import (
 	"github.com/stripe/stripe-go/v85/webhook"
 )
 
-// Stripe is the provider that uses Stripe's hosted checkout.
+// Stripe is the provider that uses Stripe's hosted checkout. Its fields must not change after the first call.
 type Stripe struct {
+	Tax  bool   // Stripe computes VAT, which is added to the prices
+	Note string // shown above the button of the checkout, in Markdown, such as a link to the terms
+
 	client *stripe.Client
 	test   bool
 	secret string // signs the events of the webhook endpoint
@@ -24,13 +27,20 @@ var (
 	_ Provider = (*Stripe)(nil)
 	_ Portal   = (*Stripe)(nil)
 	_ Events   = (*Stripe)(nil)
+	_ Pages    = (*Stripe)(nil)
 )
 
 // stripeTimeout limits one attempt of a call; the caller's context limits all attempts together.
 const stripeTimeout = 20 * time.Second
 
-// metaCheckout is the metadata key under which a subscription stores the id of its checkout.
-const metaCheckout = "assay_checkout"
+// Keys of a subscription's metadata.
+const (
+	metaCheckout = "assay_checkout" // the id of its checkout
+	// The plan that is served until the end of the current period, and that end: the price in Stripe is already that of
+	// the cheaper plan that follows. Stripe's schedules would do the same, but bar the customer from cancelling.
+	metaKeeps = "assay_keeps"
+	metaThen  = "assay_then" // the plan of the account after the subscription has ended
+)
 
 // NewStripe returns a provider with an API key and the signing secret of its webhook endpoint. url replaces the API's
 // base URL in tests; "" is Stripe's own.
@@ -58,14 +68,14 @@ func (*Stripe) Name() string { return "stripe" }
 func (s *Stripe) Test() bool { return s.test }
 
 // Checkout implements Provider. Repeated calls for a checkout return the same page.
-func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (string, error) {
+func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (Page, error) {
 	offer, ok := OfferOf(c.Plan)
 	if !ok {
-		return "", ErrNoPlan
+		return Page{}, ErrNoPlan
 	}
 	price, err := s.price(ctx, offer)
 	if err != nil {
-		return "", err
+		return Page{}, err
 	}
 	p := &stripe.CheckoutSessionCreateParams{
 		Mode: stripe.String(stripe.CheckoutSessionModeSubscription),
@@ -81,12 +91,46 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 			Metadata: map[string]string{metaCheckout: c.ID},
 		},
 	}
+	if s.Tax {
+		p.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: stripe.Bool(true)}
+		p.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: stripe.Bool(true)}
+		p.BillingAddressCollection = stripe.String(stripe.CheckoutSessionBillingAddressCollectionRequired)
+	}
+	if s.Note != "" {
+		p.CustomText = &stripe.CheckoutSessionCreateCustomTextParams{
+			Submit: &stripe.CheckoutSessionCreateCustomTextSubmitParams{Message: stripe.String(s.Note)}}
+	}
 	p.SetIdempotencyKey("checkout-" + c.ID)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
 	if err != nil {
-		return "", stripeError("opening Stripe's checkout", err)
+		return Page{}, stripeError("opening Stripe's checkout", err)
 	}
-	return session.URL, nil
+	return Page{session.ID, session.URL}, nil
+}
+
+// Paid implements Pages.
+func (s *Stripe) Paid(ctx context.Context, page string) (string, error) {
+	session, err := s.client.V1CheckoutSessions.Retrieve(ctx, page, nil)
+	if err != nil {
+		return "", stripeError("reading Stripe's checkout", err)
+	}
+	if session.Status != stripe.CheckoutSessionStatusComplete || session.Subscription == nil {
+		return "", nil
+	}
+	return session.Subscription.ID, nil
+}
+
+// Close implements Pages. Stripe refuses to expire a session that is no longer open.
+func (s *Stripe) Close(ctx context.Context, page string) (string, error) {
+	_, err := s.client.V1CheckoutSessions.Expire(ctx, page, nil)
+	if err == nil {
+		return "", nil
+	}
+	var refused *stripe.Error
+	if errors.As(err, &refused) && refused.HTTPStatusCode < http.StatusInternalServerError {
+		return s.Paid(ctx, page)
+	}
+	return "", stripeError("closing Stripe's checkout", err)
 }
 
 // lookupKey returns the lookup key of a plan's price in Stripe, from which planOf reads the plan.
@@ -106,6 +150,8 @@ func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
 		Currency:   stripe.String(stripe.CurrencyEUR),
 		UnitAmount: stripe.Int64(o.Cents),
 		LookupKey:  stripe.String(key),
+		// VAT, if any, is added to the price.
+		TaxBehavior: stripe.String(stripe.PriceTaxBehaviorExclusive),
 		Recurring: &stripe.PriceCreateRecurringParams{
 			Interval: stripe.String(stripe.PriceRecurringIntervalMonth),
 		},
@@ -119,31 +165,130 @@ func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
 	return created.ID, nil
 }
 
-// Change implements Provider.
-func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change, error) {
-	price, err := s.price(ctx, o)
+// Read implements Provider.
+func (s *Stripe) Read(ctx context.Context, stored Subscription) (Subscription, error) {
+	current, err := s.client.V1Subscriptions.Retrieve(ctx, stored.ID, nil)
+	if isStripeError(err, stripe.ErrorCodeResourceMissing) {
+		return Subscription{}, nil
+	}
 	if err != nil {
-		return Change{}, err
+		return Subscription{}, stripeError("reading the subscription", err)
+	}
+	return s.subscription(current), nil
+}
+
+// Due implements Provider.
+func (s *Stripe) Due(ctx context.Context, sub Subscription, o Offer) (int64, error) {
+	if sub.Status != Active {
+		return 0, ErrDue
+	}
+	item, price, err := s.itemAndPrice(ctx, sub, o)
+	if err != nil {
+		return 0, err
+	}
+	preview, err := s.client.V1Invoices.CreatePreview(ctx, &stripe.InvoiceCreatePreviewParams{
+		Subscription: stripe.String(sub.ID),
+		SubscriptionDetails: &stripe.InvoiceCreatePreviewSubscriptionDetailsParams{
+			Items: []*stripe.InvoiceCreatePreviewSubscriptionDetailsItemParams{
+				{ID: stripe.String(item), Price: stripe.String(price)},
+			},
+			BillingCycleAnchorNow: stripe.Bool(true),
+			ProrationBehavior:     stripe.String("always_invoice"),
+		},
+	})
+	if err != nil {
+		return 0, stripeError("computing the amount due", err)
+	}
+	return preview.AmountDue, nil
+}
+
+// itemAndPrice returns the ids of a subscription's item and of an offer's price.
+func (s *Stripe) itemAndPrice(ctx context.Context, sub Subscription, o Offer) (item, price string, err error) {
+	if price, err = s.price(ctx, o); err != nil {
+		return "", "", err
 	}
 	current, err := s.client.V1Subscriptions.Retrieve(ctx, sub.ID, nil)
 	if err != nil {
-		return Change{}, stripeError("reading the subscription", err)
+		return "", "", stripeError("reading the subscription", err)
 	}
 	if current.Items == nil || len(current.Items.Data) == 0 {
-		return Change{}, fmt.Errorf("reading the subscription: %s has no item", sub.ID)
+		return "", "", fmt.Errorf("reading the subscription: %s has no item", sub.ID)
 	}
-	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{
-		Items: []*stripe.SubscriptionUpdateItemParams{
-			{ID: stripe.String(current.Items.Data[0].ID), Price: stripe.String(price)},
-		},
-		ProrationBehavior: stripe.String("always_invoice"),
-	})
+	return current.Items.Data[0].ID, price, nil
+}
+
+// Change implements Provider.
+func (s *Stripe) Change(ctx context.Context, stored Subscription, o Offer) (Subscription, error) {
+	now, err := s.Read(ctx, stored)
+	if err != nil || o.Plan.Name == now.Plan && now.NextPlan == "" && now.EndsAt.IsZero() {
+		return now, err // perhaps it is repeated
+	}
+	if o.Cents == 0 {
+		return s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
+			Metadata: map[string]string{metaThen: o.Plan.Name}})
+	}
+	if o.Plan.Name != now.Plan && now.Status != Active {
+		return now, ErrDue
+	}
+	if !now.raises(o) {
+		return s.changeLater(ctx, now, o)
+	}
+	if now.NextPlan != "" || !now.EndsAt.IsZero() {
+		// What is left of the plan that was paid is credited, not of the one that would follow.
+		paid, _ := OfferOf(now.Plan)
+		if now, err = s.changeLater(ctx, now, paid); err != nil {
+			return now, err
+		}
+	}
+	item, price, err := s.itemAndPrice(ctx, now, o)
 	if err != nil {
-		return Change{}, stripeError("changing the subscription", err)
+		return now, err
 	}
-	c := s.changed(sub, changed)
-	c.Plan = o.Plan.Name
-	return c, nil
+	// The period begins anew: a day of a larger plan in each month would otherwise buy the quota of the whole month.
+	p := &stripe.SubscriptionUpdateParams{
+		Items:                 []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(item), Price: stripe.String(price)}},
+		BillingCycleAnchorNow: stripe.Bool(true),
+		ProrationBehavior:     stripe.String("always_invoice"),
+		PaymentBehavior:       stripe.String("pending_if_incomplete"),
+	}
+	p.AddExpand("latest_invoice")
+	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
+	if err != nil {
+		return now, stripeError("changing the subscription", err)
+	}
+	if changed.PendingUpdate != nil { // Stripe drops the update unless its invoice is paid within a day
+		unpaid := &UnpaidError{}
+		if changed.LatestInvoice != nil {
+			unpaid.URL = changed.LatestInvoice.HostedInvoiceURL
+		}
+		return now, unpaid
+	}
+	return s.subscription(changed), nil
+}
+
+// changeLater changes what follows the period that was paid to an offer, which may be that of the same plan.
+func (s *Stripe) changeLater(ctx context.Context, now Subscription, o Offer) (Subscription, error) {
+	item, price, err := s.itemAndPrice(ctx, now, o)
+	if err != nil {
+		return now, err
+	}
+	keeps := ""
+	if o.Plan.Name != now.Plan {
+		keeps = fmt.Sprintf("%s until %d", now.Plan, now.PaidUntil.Unix())
+	}
+	return s.update(ctx, now, &stripe.SubscriptionUpdateParams{
+		Items:             []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(item), Price: stripe.String(price)}},
+		ProrationBehavior: stripe.String("none"), CancelAtPeriodEnd: stripe.Bool(false),
+		Metadata: map[string]string{metaKeeps: keeps, metaThen: ""},
+	})
+}
+
+func (s *Stripe) update(ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams) (Subscription, error) {
+	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
+	if err != nil {
+		return now, stripeError("changing the subscription", err)
+	}
+	return s.subscription(changed), nil
 }
 
 // Portal implements Portal with Stripe's customer portal, which the operator configures in Stripe's dashboard.
@@ -158,13 +303,9 @@ func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) 
 }
 
 // Cancel implements Provider.
-func (s *Stripe) Cancel(ctx context.Context, sub Subscription) (Change, error) {
-	return s.endAtPeriod(ctx, sub, true)
-}
-
-// Resume implements Provider.
-func (s *Stripe) Resume(ctx context.Context, sub Subscription) (Change, error) {
-	return s.endAtPeriod(ctx, sub, false)
+func (s *Stripe) Cancel(ctx context.Context, sub Subscription) (Subscription, error) {
+	return s.update(ctx, sub, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
+		Metadata: map[string]string{metaThen: ""}})
 }
 
 // Refund implements Provider. Stripe refuses to cancel a subscription or refund a payment twice, which is then done.
@@ -200,82 +341,68 @@ func (s *Stripe) Refund(ctx context.Context, sub Subscription) error {
 	return nil
 }
 
-func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (Change, error) {
-	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID,
-		&stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(end)})
-	if err != nil {
-		return Change{}, stripeError("changing the subscription", err)
-	}
-	return s.changed(sub, changed), nil
-}
-
-// changed converts an API response into a change. The response has no event id, so the change gets a random one;
-// applying the same state again is harmless.
-func (s *Stripe) changed(stored Subscription, current *stripe.Subscription) Change {
-	return Change{
-		Event: "api_" + stripe.NewIdempotencyKey(), At: responseTime(current.LastResponse), Provider: s.Name(),
-		Customer: stored.Customer, Subscription: stored.ID, Plan: planOf(current), Status: statusOf(current.Status),
-		EndsAt: endOf(current),
-	}
-}
-
-// responseTime returns the time of a response by Stripe's clock, in seconds. Responses are ordered among events by it,
-// and this host's clock may be ahead.
-func responseTime(r *stripe.APIResponse) time.Time {
-	if r != nil {
-		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil {
-			return at
-		}
-	}
-	return time.Now().Truncate(time.Second)
-}
-
 // ErrSignature means that an event is not signed by the provider, or that its signature is too old.
 var ErrSignature = errors.New("the event's signature is missing, wrong or too old")
 
 // Event implements Events.
-func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err error) {
+func (s *Stripe) Event(body []byte, signature string) (subscription string, err error) {
 	if s.secret == "" {
-		return Change{}, false, fmt.Errorf("%w: no signing secret is set", ErrSignature)
+		return "", fmt.Errorf("%w: no signing secret is set", ErrSignature)
 	}
 	e, err := webhook.ConstructEventWithOptions(body, signature, s.secret,
 		webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
 	if err != nil {
-		return Change{}, false, fmt.Errorf("%w: %w", ErrSignature, err)
+		return "", fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	c = Change{Event: e.ID, At: time.Unix(e.Created, 0), Provider: s.Name()}
-	if e.ID == "" || e.Data == nil {
-		return Change{}, false, errors.New("the event has no id or no data")
+	if e.Data == nil {
+		return "", errors.New("the event has no data")
 	}
-	switch e.Type {
-	case stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded:
-		var session stripe.CheckoutSession
-		if err := json.Unmarshal(e.Data.Raw, &session); err != nil {
-			return Change{}, false, fmt.Errorf("reading checkout session: %w", err)
-		}
-		if session.Subscription == nil || session.PaymentStatus == stripe.CheckoutSessionPaymentStatusUnpaid {
-			return Change{}, false, nil // the payment has its own event
-		}
-		c.Checkout, c.Subscription, c.Status = session.ClientReferenceID, session.Subscription.ID, Active
-		if session.Customer != nil {
-			c.Customer = session.Customer.ID
-		}
-		return c, c.Checkout != "" && c.Subscription != "", nil
-	case stripe.EventTypeCustomerSubscriptionCreated, stripe.EventTypeCustomerSubscriptionUpdated,
-		stripe.EventTypeCustomerSubscriptionDeleted, stripe.EventTypeCustomerSubscriptionPaused,
-		stripe.EventTypeCustomerSubscriptionResumed:
-		var sub stripe.Subscription
-		if err := json.Unmarshal(e.Data.Raw, &sub); err != nil {
-			return Change{}, false, fmt.Errorf("reading subscription: %w", err)
-		}
-		c.Checkout, c.Subscription, c.Plan = sub.Metadata[metaCheckout], sub.ID, planOf(&sub)
-		c.Status, c.EndsAt = statusOf(sub.Status), endOf(&sub)
-		if sub.Customer != nil {
-			c.Customer = sub.Customer.ID
-		}
-		return c, sub.ID != "", nil
+	var object struct {
+		Object       string
+		ID           string
+		Subscription any // an id, unless Stripe was asked for more
 	}
-	return Change{}, false, nil
+	if err := json.Unmarshal(e.Data.Raw, &object); err != nil {
+		return "", fmt.Errorf("reading the event's object: %w", err)
+	}
+	switch object.Object {
+	case "subscription":
+		return object.ID, nil
+	case "checkout.session":
+		id, _ := object.Subscription.(string)
+		return id, nil
+	}
+	return "", nil
+}
+
+// subscription converts a subscription of the API.
+func (s *Stripe) subscription(current *stripe.Subscription) Subscription {
+	out := Subscription{ID: current.ID, Provider: s.Name(), Checkout: current.Metadata[metaCheckout],
+		Plan: planOf(current), Status: statusOf(current.Status)}
+	if current.Customer != nil {
+		out.Customer = current.Customer.ID
+	}
+	if current.Items != nil && len(current.Items.Data) > 0 {
+		item := current.Items.Data[0]
+		var kept string
+		var until int64
+		_, err := fmt.Sscanf(current.Metadata[metaKeeps], "%s until %d", &kept, &until)
+		if err == nil && item.CurrentPeriodEnd <= until {
+			out.Plan, out.NextPlan = kept, out.Plan
+		}
+		out.PaidUntil = time.Unix(item.CurrentPeriodEnd, 0).UTC()
+		if out.Status != Active && out.Status != Canceled { // Stripe begins the next period before it is paid
+			out.PaidUntil = time.Unix(item.CurrentPeriodStart, 0).UTC()
+		}
+	}
+	ends := current.CancelAt
+	if out.Status == Canceled {
+		ends = current.EndedAt
+	}
+	if ends != 0 {
+		out.EndsAt, out.NextPlan = time.Unix(ends, 0).UTC(), current.Metadata[metaThen]
+	}
+	return out
 }
 
 // planOf returns the plan of a subscription's price, or "" if the price was not created by this service.
@@ -306,14 +433,6 @@ func statusOf(s stripe.SubscriptionStatus) Status {
 		return Canceled
 	}
 	return Status(s)
-}
-
-// endOf returns when a subscription is due to end; zero if it is not cancelled or has already ended.
-func endOf(s *stripe.Subscription) time.Time {
-	if s.CancelAt == 0 || s.Status == stripe.SubscriptionStatusCanceled {
-		return time.Time{}
-	}
-	return time.Unix(s.CancelAt, 0).UTC()
 }
 
 func isStripeError(err error, code stripe.ErrorCode) bool {

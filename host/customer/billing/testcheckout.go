@@ -3,12 +3,11 @@ package billing
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // TestCheckout is the provider for trials without a Stripe key. It works like Stripe's checkout, but accepts only
@@ -28,17 +27,27 @@ func (*TestCheckout) Name() string { return "test" }
 func (*TestCheckout) Test() bool { return true }
 
 // Checkout implements Provider.
-func (t *TestCheckout) Checkout(_ context.Context, c Checkout, _, _ string) (string, error) {
-	return t.Page + url.PathEscape(c.ID), nil
+func (t *TestCheckout) Checkout(_ context.Context, c Checkout, _, _ string) (Page, error) {
+	return Page{URL: t.Page + url.PathEscape(c.ID)}, nil
 }
 
 // Card is the input of the card form.
 type Card struct {
 	Number string // spaces and hyphens allowed
-	Expiry string // MM/YY or MM / YYYY
+	Expiry string // MM/YY, MMYY or MM / YYYY
 	CVC    string
 	Name   string
 }
+
+// Shown returns what a page may show again: not what could be a real card.
+func (c Card) Shown() Card {
+	if _, known := testCards[c.digits()]; !known {
+		c.Number, c.CVC = "", ""
+	}
+	return c
+}
+
+func (c Card) digits() string { return strings.NewReplacer(" ", "", "-", "").Replace(c.Number) }
 
 // CardError describes an invalid field of a card.
 type CardError struct {
@@ -48,12 +57,16 @@ type CardError struct {
 
 func (e *CardError) Error() string { return e.Reason }
 
+// laterDeclined is accepted at checkout. Each later payment is declined.
+const laterDeclined = "4000000000000341"
+
 // testCards maps Stripe's published test numbers to the reason why each is declined; "" if it is accepted.
 var testCards = map[string]string{
 	"4242424242424242": "", "4000056655665556": "", "5555555555554444": "", "2223003122003222": "",
 	"5200828282828210": "", "5105105105105100": "", "378282246310005": "", "371449635398431": "",
 	"6011111111111117": "", "6011000990139424": "", "3056930009020004": "", "36227206271667": "",
 	"3566002020360505": "", "6200000000000005": "", "4000002500003155": "",
+	laterDeclined:      "",
 	"4000000000000002": "Your card was declined.",
 	"4000000000009995": "Your card has insufficient funds.",
 	"4000000000009987": "Your card was declined.",
@@ -65,44 +78,61 @@ var testCards = map[string]string{
 	"4000000000006975": "Your card's velocity limit was exceeded.",
 }
 
-// Pay pays a checkout with a card and returns the resulting change. It fails with a *CardError if the card is not
+// Pay pays a checkout with a card and returns the resulting subscription. It fails with a *CardError if the card is not
 // accepted. The input is not stored.
-func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
-	number := strings.NewReplacer(" ", "", "-", "").Replace(card.Number)
+func (t *TestCheckout) Pay(checkout, plan string, card Card) (Subscription, error) {
+	number := card.digits()
 	if number == "" || strings.Trim(number, "0123456789") != "" {
-		return Change{}, &CardError{"number", "Your card number is incomplete."}
+		return Subscription{}, &CardError{"number", "Your card number is incomplete."}
 	}
 	declined, known := testCards[number]
 	if !known {
-		return Change{}, &CardError{"number",
+		return Subscription{}, &CardError{"number",
 			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not accepted."}
 	}
 	if err := t.checkExpiry(card.Expiry); err != nil {
-		return Change{}, err
+		return Subscription{}, err
 	}
 	digits := 3
 	if strings.HasPrefix(number, "34") || strings.HasPrefix(number, "37") {
 		digits = 4 // American Express
 	}
 	if len(card.CVC) != digits || strings.Trim(card.CVC, "0123456789") != "" {
-		return Change{}, &CardError{"cvc", fmt.Sprintf("Your card's security code has %d digits.", digits)}
+		return Subscription{}, &CardError{"cvc", fmt.Sprintf("Your card's security code has %d digits.", digits)}
 	}
 	if name := strings.TrimSpace(card.Name); name == "" || len(name) > 200 {
-		return Change{}, &CardError{"name", "Enter the name on the card."}
+		return Subscription{}, &CardError{"name", "Enter the name on the card."}
 	}
 	if declined != "" {
-		return Change{}, &CardError{"number", declined}
+		return Subscription{}, &CardError{"number", declined}
 	}
 	// The ids derive from the checkout, so that paying twice creates one subscription.
 	id := strings.TrimPrefix(checkout, "co_")
-	return Change{
-		Event: "test_evt_" + id, At: t.Now(), Provider: t.Name(), Checkout: checkout, Customer: "test_cus_" + id,
-		Subscription: "test_sub_" + id, Plan: plan, Status: Active,
-	}, nil
+	customer := "test_cus_" + id
+	if number == laterDeclined {
+		customer = declines + id
+	}
+	return Subscription{ID: "test_sub_" + id, Provider: t.Name(), Checkout: checkout, Customer: customer, Plan: plan,
+		Status: Active, PaidUntil: t.Now().AddDate(0, 1, 0)}, nil
 }
 
+// Read is a Reader of a subscription that was just paid. It changes nothing if it is repeated.
+func (s Subscription) Read(_ context.Context, stored Subscription) (Subscription, error) {
+	if stored.Status != Incomplete {
+		return stored, nil
+	}
+	return s, nil
+}
+
+// declines begins the ids of customers whose card is declined later.
+const declines = "test_declines_"
+
 func (t *TestCheckout) checkExpiry(text string) error {
-	month, year, ok := strings.Cut(strings.ReplaceAll(text, " ", ""), "/")
+	text = strings.NewReplacer(" ", "", "-", "/", ".", "/").Replace(text)
+	if !strings.Contains(text, "/") && len(text) > 2 { // 1230 is 12/30
+		text = text[:2] + "/" + text[2:]
+	}
+	month, year, ok := strings.Cut(text, "/")
 	m, err1 := strconv.Atoi(month)
 	y, err2 := strconv.Atoi(year)
 	if !ok || err1 != nil || err2 != nil || m < 1 || m > 12 || len(year) != 2 && len(year) != 4 {
@@ -117,36 +147,57 @@ func (t *TestCheckout) checkExpiry(text string) error {
 	return nil
 }
 
+// Read implements Provider. A period lasts a month, and the test checkout gives up on a declined payment at once.
+func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, error) {
+	now := t.Now()
+	for s.Status == Active && s.EndsAt.IsZero() && !now.Before(s.PaidUntil) {
+		if s.PaidUntil = s.PaidUntil.AddDate(0, 1, 0); s.NextPlan != "" {
+			s.Plan, s.NextPlan = s.NextPlan, ""
+		}
+		if strings.HasPrefix(s.Customer, declines) {
+			s.Status, s.PaidUntil = Unpaid, s.PaidUntil.AddDate(0, -1, 0)
+		}
+	}
+	if !s.EndsAt.IsZero() && !now.Before(s.EndsAt) {
+		s.Status = Canceled
+	}
+	return s, nil
+}
+
+// Due implements Provider: the price of a month without what is left of the one that was paid.
+func (t *TestCheckout) Due(_ context.Context, s Subscription, o Offer) (int64, error) {
+	current, _ := OfferOf(s.Plan)
+	left, month := s.PaidUntil.Sub(t.Now()), s.PaidUntil.Sub(s.PaidUntil.AddDate(0, -1, 0))
+	return o.Cents - int64(math.Round(float64(current.Cents)*max(0, left.Hours())/month.Hours())), nil
+}
+
 // Change implements Provider.
-func (t *TestCheckout) Change(_ context.Context, s Subscription, o Offer) (Change, error) {
-	c := t.event(s)
-	c.Plan, c.Status, c.EndsAt = o.Plan.Name, s.Status, s.EndsAt
-	return c, nil
+func (t *TestCheckout) Change(_ context.Context, s Subscription, o Offer) (Subscription, error) {
+	switch {
+	case o.Plan.Name == s.Plan:
+		s.NextPlan, s.EndsAt = "", time.Time{}
+	case o.Cents > 0 && s.Status != Active:
+		return s, ErrDue
+	case s.raises(o) && strings.HasPrefix(s.Customer, declines):
+		return s, &UnpaidError{}
+	case s.raises(o):
+		s.Plan, s.NextPlan, s.EndsAt, s.PaidUntil = o.Plan.Name, "", time.Time{}, t.Now().AddDate(0, 1, 0)
+	case o.Cents == 0:
+		s.NextPlan, s.EndsAt = o.Plan.Name, s.PaidUntil
+	default:
+		s.NextPlan, s.EndsAt = o.Plan.Name, time.Time{}
+	}
+	return s, nil
 }
 
-// Cancel implements Provider. The paid period ends with the calendar month.
-func (t *TestCheckout) Cancel(_ context.Context, s Subscription) (Change, error) {
-	c := t.event(s)
-	year, month, _ := t.Now().UTC().Date()
-	c.Status, c.EndsAt = s.Status, time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
-	return c, nil
-}
-
-// Resume implements Provider.
-func (t *TestCheckout) Resume(_ context.Context, s Subscription) (Change, error) {
-	c := t.event(s)
-	c.Status = s.Status
-	return c, nil
+// Cancel implements Provider.
+func (t *TestCheckout) Cancel(_ context.Context, s Subscription) (Subscription, error) {
+	s.NextPlan, s.EndsAt = "", s.PaidUntil
+	return s, nil
 }
 
 // Refund implements Provider. No money moved.
 func (*TestCheckout) Refund(context.Context, Subscription) error { return nil }
-
-// event returns a change of the subscription with a new event id.
-func (t *TestCheckout) event(s Subscription) Change {
-	return Change{Event: "test_evt_" + ulid.Make().String(), At: t.Now(), Provider: t.Name(), Customer: s.Customer,
-		Subscription: s.ID}
-}
 
 // Closed is the provider of hosts that sell no paid plans. Subscriptions from the test checkout can still be cancelled.
 type Closed struct{ TestCheckout }
@@ -157,11 +208,17 @@ var _ Provider = (*Closed)(nil)
 func (*Closed) Test() bool { return false }
 
 // Checkout implements Provider. It fails with ErrNotForSale.
-func (*Closed) Checkout(context.Context, Checkout, string, string) (string, error) {
-	return "", ErrNotForSale
+func (*Closed) Checkout(context.Context, Checkout, string, string) (Page, error) {
+	return Page{}, ErrNotForSale
 }
 
-// Change implements Provider. It fails with ErrNotForSale.
-func (*Closed) Change(context.Context, Subscription, Offer) (Change, error) {
-	return Change{}, ErrNotForSale
+// Due implements Provider. It fails with ErrNotForSale.
+func (*Closed) Due(context.Context, Subscription, Offer) (int64, error) { return 0, ErrNotForSale }
+
+// Change implements Provider. It fails with ErrNotForSale for a dearer plan.
+func (c *Closed) Change(ctx context.Context, s Subscription, o Offer) (Subscription, error) {
+	if s.raises(o) {
+		return s, ErrNotForSale
+	}
+	return c.TestCheckout.Change(ctx, s, o)
 }

@@ -108,15 +108,6 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	return explained, nil
 }
 
-// Preview scores a value under today's lineup, without recording or counting it. It returns the errors of [Scorer].
-func (x *Explainer) Preview(ctx context.Context, account string, e entity.Entity) (*Scoring, error) {
-	scored, err := x.Scorer.RescoreRecord(ctx, account, e)
-	if err != nil {
-		return nil, err
-	}
-	return scoringOf(scored.Decision), nil
-}
-
 func scoringOf(d *check.Decision) *Scoring {
 	return newScoring(d.Revision, d.Fused, d.Layers, d.Terms, hostSignals(d.Signals))
 }

@@ -230,7 +230,9 @@ func (n *newcomer) manage() {
 		}
 	}
 	n.press("Plan", "Change to Pro")
-	n.press("Change to Pro", "Your plan has changed.")
+	n.press("Change to Pro", "What you pay")
+	n.look("change")
+	n.press("Pay €80 and change to Pro", "The change is made.")
 	n.look("plan")
 	n.press("Overview", "of 1,500 checks")
 	n.capture("overview") // also the picture in README.md
@@ -244,10 +246,6 @@ func (n *newcomer) manage() {
 	n.look("overview")
 	n.press("By day, key and type", "By day and verdict")
 	n.look("usage")
-	n.do(chromedp.Navigate(n.host.URL + "/dashboard/playground"))
-	n.write("value", "paypal-account-verify.top")
-	n.press("Explain", "Every 10 points double the odds of fraud")
-	n.look("playground")
 	n.press("Checks", "for twelve months")
 	n.press("CSV", " saved.")
 	n.look("checks")

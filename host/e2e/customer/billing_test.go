@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,59 +20,150 @@ import (
 	"assay/registry/expect"
 )
 
-// stripeEvent is a payload of Stripe. The checkout and the time are missing.
-const stripeEvent = `{"object": "event", "id": %q, "type": %q, "created": %d, "data": {"object": %s}}`
+// stripeServer answers a host as Stripe does, for one customer. Packages billing and store test more of it.
+type stripeServer struct {
+	*testing.T
+	sync.Mutex
+	forms   []url.Values // of the checkouts
+	expired int
+	paid    bool
+	plan    string
+	pending bool
+	calls   []string
+}
 
-// TestStripeEvents buys a plan from a host whose Stripe sends a forged event and genuine ones. Packages billing and
-// store test all kinds of events.
+func (s *stripeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.Lock()
+	defer s.Unlock()
+	_ = r.ParseForm()
+	s.calls = append(s.calls, r.Method+" "+r.URL.Path)
+	switch {
+	case r.URL.Path == "/v1/checkout/sessions":
+		s.forms = append(s.forms, r.PostForm)
+		fmt.Fprintf(w, `{"id": "cs_%d", "object": "checkout.session", "url": "https://stripe.example/cs_%d"}`,
+			len(s.forms), len(s.forms))
+	case strings.HasSuffix(r.URL.Path, "/expire"):
+		s.expired++
+		fmt.Fprint(w, `{"object": "checkout.session", "status": "expired"}`)
+	case strings.HasPrefix(r.URL.Path, "/v1/checkout/sessions/"):
+		status := map[bool]string{false: "open", true: "complete"}[s.paid]
+		fmt.Fprintf(w, `{"object": "checkout.session", "status": %q, "subscription": "sub_1"}`, status)
+	case r.URL.Path == "/v1/invoices/create_preview":
+		fmt.Fprint(w, `{"object": "invoice", "amount_due": 8212}`)
+	case strings.HasPrefix(r.URL.Path, "/v1/subscriptions/"):
+		pending := "null"
+		if r.Method == http.MethodPost {
+			if s.pending = r.PostForm.Get("payment_behavior") == "pending_if_incomplete"; s.pending { // the card is declined
+				pending = `{"expires_at": 1}`
+			}
+		}
+		now := time.Now()
+		fmt.Fprintf(w, `{"object": "subscription", "id": "sub_1", "customer": "cus_1", "status": "active",
+			"metadata": {"assay_checkout": %q}, "pending_update": %s, "latest_invoice": {"id": "in_1",
+			"hosted_invoice_url": "https://stripe.example/in_1"}, "items": {"data": [{"id": "si_1",
+			"price": {"lookup_key": "assay_%s_1900"}, "current_period_start": %d, "current_period_end": %d}]}}`,
+			s.forms[len(s.forms)-1].Get("client_reference_id"), pending, s.plan, now.Unix(),
+			now.AddDate(0, 1, 0).Unix())
+	default:
+		fmt.Fprint(w, `{"object": "list", "data": [{"id": "price_1", "object": "price"}]}`)
+	}
+}
+
+// browser is a browser that follows no redirects.
+type browser struct {
+	*testing.T
+	*http.Client
+	url string
+}
+
+func (b browser) do(method, path string, form url.Values) (status int, location, page string) {
+	b.Helper()
+	request := expect.Value(http.NewRequestWithContext(b.Context(), method, b.url+path,
+		strings.NewReader(form.Encode())))(b)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response := expect.Value(b.Do(request))(b)
+	defer response.Body.Close()
+	return response.StatusCode, response.Header.Get("Location"), string(expect.Value(io.ReadAll(response.Body))(b))
+}
+
+// startWithStripe starts a host that sells through a fake of Stripe.
+func startWithStripe(t *testing.T, secret string) (*stripeServer, *hosttest.HostProcess, browser) {
+	t.Helper()
+	s := &stripeServer{T: t, plan: "starter"}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	host := hosttest.StartHost(t, hosttest.DataDir(t), postgrestest.Database(t), "--stripe-key=sk_test_1",
+		"--stripe-webhook-secret="+secret, "--stripe-url="+server.URL, "--stripe-tax",
+		"--links=terms=https://a.example/terms,imprint=https://a.example/imprint")
+	return s, host, browser{t, &http.Client{Jar: expect.Value(cookiejar.New(nil))(t),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, host.URL}
+}
+
+var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
+
+// TestKeyWithinAMinuteOfPayment buys a plan from a host whose Stripe sends no event: the host asks when the browser
+// returns. The customer's other checkout is closed, and a declined card changes nothing later.
+func TestKeyWithinAMinuteOfPayment(t *testing.T) {
+	t.Parallel()
+	stripe, host, b := startWithStripe(t, "whsec_1")
+	for _, plan := range []string{"pro", "starter"} {
+		status, location, _ := b.do("POST", "/subscribe", url.Values{"plan": {plan}})
+		expect.That(t, status == 303 && strings.HasPrefix(location, "https://stripe.example/cs_"), "%d %s", status,
+			location)
+	}
+	form := stripe.forms[1]
+	expect.That(t, stripe.expired == 1 && form.Get("automatic_tax[enabled]") == "true" &&
+		strings.Contains(form.Get("custom_text[submit][message]"), "[Terms](https://a.example/terms)"),
+		"%d checkouts were closed; the second one is %v", stripe.expired, form)
+	status, _, _ := b.do("GET", "/checkout/done", nil)
+	expect.Equal(t, "status before the payment", status, 402)
+	stripe.Lock()
+	stripe.paid = true
+	stripe.Unlock()
+	var key []string
+	expect.Until(t, "the key", func() bool {
+		_, _, page := b.do("GET", "/checkout/done", nil)
+		key = shownKey.FindStringSubmatch(page)
+		return key != nil
+	})
+	expect.Equal(t, "status of a check", hosttest.Post(http.DefaultClient, host.URL, key[1], hosttest.FleetBody).Status,
+		200)
+
+	_, _, page := b.do("GET", "/dashboard/plan/change?plan=pro", nil)
+	expect.That(t, strings.Contains(page, "€82.12"), "the page does not say what is due: %s", page)
+	token := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(page)
+	status, _, page = b.do("POST", "/dashboard/plan", url.Values{"csrf": {token[1]}, "plan": {"pro"}})
+	expect.That(t, status == 402 && stripe.pending && strings.Contains(page, `href="https://stripe.example/in_1"`),
+		"a declined card: %d, %s", status, page)
+	_, _, page = b.do("GET", "/dashboard/plan", nil)
+	expect.That(t, strings.Contains(page, "You are on <b>Starter</b>"), "after a declined card: %s", page)
+}
+
+// TestStripeEvents buys a plan from a host whose Stripe sends a forged event and a genuine one, which the host reads at
+// Stripe.
 func TestStripeEvents(t *testing.T) {
 	t.Parallel()
-	checkouts := make(chan string, 1)
-	stripe := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/checkout/sessions" {
-			checkouts <- r.FormValue("client_reference_id")
-			fmt.Fprint(w, `{"id": "cs_1", "object": "checkout.session", "url": "https://stripe.example/cs_1"}`)
-			return
-		}
-		fmt.Fprint(w, `{"object": "list", "data": [{"id": "price_1", "object": "price"}]}`)
-	}))
-	t.Cleanup(stripe.Close)
 	const secret = "whsec_of_the_tests"
-	host := hosttest.StartHost(t, hosttest.DataDir(t), postgrestest.Database(t), "--stripe-key=sk_test_1",
-		"--stripe-webhook-secret="+secret, "--stripe-url="+stripe.URL)
-	browser := &http.Client{Jar: expect.Value(cookiejar.New(nil))(t),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response := expect.Value(browser.PostForm(host.URL+"/subscribe", url.Values{"plan": {"pro"}}))(t)
-	expect.NoError(t, response.Body.Close())
-	expect.Equal(t, "where the customer pays", response.Header.Get("Location"), "https://stripe.example/cs_1")
-	checkout := <-checkouts
-	done := func() (status int, page string) {
-		response := expect.Value(browser.Get(host.URL + "/checkout/done"))(t)
-		defer response.Body.Close()
-		return response.StatusCode, string(expect.Value(io.ReadAll(response.Body))(t))
-	}
-	send := func(id, kind, secret, object string) int {
+	stripe, host, b := startWithStripe(t, secret)
+	b.do("POST", "/subscribe", url.Values{"plan": {"starter"}})
+	send := func(secret string) int {
 		signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Secret: secret, Timestamp: time.Now(),
-			Payload: fmt.Appendf(nil, stripeEvent, id, kind, time.Now().Unix(), object)})
+			Payload: fmt.Appendf(nil, `{"object": "event", "id": "evt_1", "type": "checkout.session.completed",
+				"created": %d, "data": {"object": {"object": "checkout.session", "subscription": "sub_1"}}}`,
+				time.Now().Unix())})
 		status, _ := hosttest.Send(t, host, "", "POST", "/api/billing/stripe", string(signed.Payload),
 			"Stripe-Signature", signed.Header)
 		return status
 	}
-	paid := fmt.Sprintf(`{"object": "checkout.session", "payment_status": "paid", "client_reference_id": %q,
-		"customer": "cus_1", "subscription": "sub_1"}`, checkout)
-	expect.Equal(t, "status of a forged event", send("evt_1", "checkout.session.completed", "whsec_x", paid), 400)
-	status, _ := done()
+	expect.Equal(t, "status of a forged event", send("whsec_x"), 400)
+	status, _, _ := b.do("GET", "/checkout/done", nil)
 	expect.Equal(t, "status before the payment", status, 402)
-	expect.Equal(t, "status of a payment", send("evt_1", "checkout.session.completed", secret, paid), 200)
-	expect.Equal(t, "status of a subscription", send("evt_2", "customer.subscription.created", secret,
-		fmt.Sprintf(`{"object": "subscription", "id": "sub_1", "customer": "cus_1", "status": "incomplete",
-			"metadata": {"assay_checkout": %q}, "items": {"data": [{"price": {"lookup_key": "assay_pro_9900"}}]}}`,
-			checkout)), 200)
-	_, page := done()
-	key := regexp.MustCompile(`<code id="key">(assay_\w+)</code>`).FindStringSubmatch(page)
-	if key == nil {
-		t.Fatalf("after the payment: %s", page)
-	}
-	expect.Equal(t, "status of a check", hosttest.Post(http.DefaultClient, host.URL, key[1], hosttest.FleetBody).Status,
-		200)
+	expect.Equal(t, "status of a payment", send(secret), 200)
+	expect.Equal(t, "status of its repetition", send(secret), 200)
+	stripe.Lock()
+	stripe.calls = nil
+	stripe.Unlock()
+	_, _, page := b.do("GET", "/checkout/done", nil)
+	expect.That(t, shownKey.MatchString(page) && len(stripe.calls) == 0, "after the payment, calls %v: %s", stripe.calls,
+		page)
 }

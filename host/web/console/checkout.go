@@ -19,14 +19,18 @@ const TestCheckoutPath = "/checkout/test/"
 
 const (
 	donePath         = "/checkout/done"
-	maxOpenCheckouts = 5  // checkouts that a browser's cookie remembers
-	maxCheckouts     = 10 // by one client within checkoutsWindow
-	checkoutsWindow  = time.Hour
+	maxOpenCheckouts = 5 // checkouts that a browser's cookie remembers
+	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits. A browser
+	// or account has one open checkout, so visitors of one network need no limit.
+	maxCheckouts    = 60
+	checkoutsWindow = time.Minute
 
-	// Free keys of one network: from the second group on, each waits longer than the one before.
-	maxFreeKeys    = 12 // within checkoutsWindow
-	freeKeysAtOnce = 3
-	freeKeyPause   = 20 * time.Second
+	// Free keys of one network: after the first ones, each waits longer than the one before.
+	maxFreeKeysAnHour = 12
+	maxFreeKeysADay   = 30
+	freeKeysAtOnce    = 3
+	freeKeyPause      = 20 * time.Second
+	maxFreeKeyPause   = time.Minute
 )
 
 // subscribe starts a checkout for a new customer or for the signed-in account.
@@ -37,13 +41,6 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	}
 	work, cancel := pageContext()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(work, "checkout ", c.cfg.Client(ctx.Context()), maxCheckouts,
-		checkoutsWindow); err != nil {
-		return err
-	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests,
-			"Too many checkouts were started from your network. Wait an hour."}
-	}
 	account := ""
 	if s != nil {
 		account = s.Account
@@ -54,6 +51,11 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		if pause, err = c.takeFreeKey(work, c.cfg.Client(ctx.Context())); err != nil {
 			return err
 		}
+	} else if _, ok, err := c.cfg.Store.Take(work, "checkouts", netip.Prefix{}, maxCheckouts, checkoutsWindow); err != nil {
+		return err
+	} else if !ok {
+		return &pageError{fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was charged; " +
+			"please try again in a minute."}
 	}
 	earlier := c.checkouts(ctx)
 	checkout, err := c.cfg.Billing.Subscribe(work, billing.Order{
@@ -83,19 +85,25 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
 }
 
-// takeFreeKey counts a free key of the client's network, and returns how long the key must wait. Addresses of one
-// network are cheap, and each could get as many keys as a client may start checkouts.
+// takeFreeKey counts a free key of the client's network, and returns how long the key must wait, because addresses of
+// one network are cheap.
 func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause time.Duration, err error) {
-	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", internet.Network(client), maxFreeKeys,
-		checkoutsWindow)
+	network := internet.Network(client)
+	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", network, maxFreeKeysAnHour, time.Hour)
+	if err == nil && uses > 0 {
+		var ok bool
+		if resetAt, ok, err = c.cfg.Store.Take(ctx, "free key a day ", network, maxFreeKeysADay, 24*time.Hour); !ok {
+			uses = 0
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
 	if uses == 0 {
 		return 0, &pageError{fiber.StatusTooManyRequests, "Too many free keys were issued to your network. " +
-			"The next one is possible at " + resetAt.UTC().Format("15:04") + " UTC."}
+			"The next one is possible on " + resetAt.UTC().Format("2 January at 15:04") + " UTC."}
 	}
-	return time.Duration(max(0, uses-freeKeysAtOnce)) * freeKeyPause, nil
+	return min(time.Duration(max(0, uses-freeKeysAtOnce))*freeKeyPause, maxFreeKeyPause), nil
 }
 
 func errNotForSale() error {
@@ -130,16 +138,18 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 	if err != nil {
 		return err
 	}
-	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": card.Name}
+	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id")}
 	if invalid != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
+		v["Card"] = card.Shown()
 		v["Errors"] = map[string]string{invalid.Field: invalid.Reason}
 	}
 	return c.render(ctx, "testcheckout", s, v)
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
-	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, it has expired, or you began another " +
+		"one. Nothing was charged."}
 	if c.testProvider() == nil {
 		return billing.Offer{}, gone
 	}
@@ -164,7 +174,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	}
 	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
 		Name: field(ctx, "name")}
-	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
+	paid, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
 	var invalid *billing.CardError
 	if errors.As(err, &invalid) {
 		return c.showTestCheckout(ctx, invalid, card)
@@ -174,7 +184,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	}
 	work, cancel := pageContext()
 	defer cancel()
-	if err := c.cfg.Billing.Apply(work, change); err != nil {
+	if err := c.cfg.Billing.Apply(work, paid.ID, paid.Read); err != nil {
 		return err
 	}
 	return ctx.Redirect(donePath, fiber.StatusSeeOther)

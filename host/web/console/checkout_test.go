@@ -22,8 +22,8 @@ type lateProvider struct{ *billing.TestCheckout }
 func (lateProvider) Test() bool   { return false }
 func (lateProvider) Name() string { return "late" }
 
-func (lateProvider) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
-	return returnTo + "?paid=" + c.ID, nil
+func (lateProvider) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (billing.Page, error) {
+	return billing.Page{URL: returnTo + "?paid=" + c.ID}, nil
 }
 
 func (lateProvider) Portal(_ context.Context, s billing.Subscription, returnTo string) (string, error) {
@@ -33,12 +33,16 @@ func (lateProvider) Portal(_ context.Context, s billing.Subscription, returnTo s
 // pay confirms the payment of the checkout that a visitor was sent to.
 func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
-	id := v.at.url.Query().Get("paid")
-	err := s.cfg.Billing.Apply(t.Context(), billing.Change{
-		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
-		Subscription: "sub_" + id, Plan: "pro", Status: status,
-	})
-	expect.NoError(t, err)
+	s.becomes(t, v.at.url.Query().Get("paid"), status)
+}
+
+// becomes applies what the provider has of the subscription of a checkout.
+func (s *site) becomes(t *testing.T, checkout string, status billing.Status) {
+	t.Helper()
+	sub := billing.Subscription{ID: "sub_" + checkout, Provider: "late", Checkout: checkout, Plan: "pro", Status: status,
+		PaidUntil: s.clock.Load().AddDate(0, 1, 0)}
+	expect.NoError(t, s.cfg.Billing.Apply(t.Context(), sub.ID,
+		func(context.Context, billing.Subscription) (billing.Subscription, error) { return sub, nil }))
 }
 
 func useLateProvider(c *Config) {
@@ -144,17 +148,16 @@ func testSecondSubscription(t *testing.T, s *site) {
 	})
 }
 
-// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
+// testSecondTestPayment opens the test checkout in two tabs. The second one takes the place of the first.
 func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
-	landing := *v
-	v.press("Subscribe to Starter")
-	second := landing
-	second.press("Subscribe to Pro")
-	v.press("Subscribe", card...).is(200, "You are on Starter")
-	second.press("Subscribe", card...).is(409, "Your account already has a subscription")
-	v.get("/dashboard/plan").is(200, "You are on Starter")
+	first := *v
+	first.press("Subscribe to Starter")
+	v.press("Subscribe to Pro")
+	first.press("Subscribe", card...).is(404, "you began another one. Nothing was charged.")
+	v.press("Subscribe", card...).is(200, "You are on Pro")
+	v.get("/dashboard/plan").is(200, "You are on Pro")
 }
 
 // TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
@@ -199,9 +202,9 @@ func TestFreeKeys(t *testing.T) {
 			v.post("/subscribe", "plan", plan)
 			return v
 		}
-		for i := range maxFreeKeys {
+		for i := range maxFreeKeysAnHour {
 			v := begin(address(i), "free")
-			if pause := time.Duration(i+1-freeKeysAtOnce) * freeKeyPause; pause > 0 {
+			if pause := min(time.Duration(i+1-freeKeysAtOnce)*freeKeyPause, time.Minute); pause > 0 {
 				v.is(202, "Your key is being issued")
 				got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second))
 				expect.That(t, got == want, "%s: key %d waits %s s, want %s", name, i, got, want)
@@ -215,7 +218,92 @@ func TestFreeKeys(t *testing.T) {
 		begin(address(98), "pro").is(200, "Pay with card")
 		begin(map[string]string{"IPv4": "192.0.3.1/32", "IPv6": "2001:db8:2::/64"}[name], "free").
 			is(200, "This is your API key.")
+		s.pass(time.Hour)
+		for i := range maxFreeKeysADay - maxFreeKeysAnHour { // in two further hours
+			if i == maxFreeKeysAnHour {
+				s.pass(time.Hour)
+			}
+			expect.That(t, begin(address(i), "free").at.status < 300, "%s: key %d of the day is refused", name, i)
+		}
+		begin(address(99), "free").is(429, "Too many free keys were issued to your network.")
+		s.pass(24 * time.Hour)
 	}
+}
+
+// TestLinks checks that the operator's documents are in the footer, and at checkout those that are accepted by paying.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Tax = true
+		c.Links = []Link{{"Terms", "https://a.example/terms", true}, {"DPA", "https://a.example/dpa", true},
+			{"Imprint", "https://a.example/imprint", false}}
+	})
+	v := s.visitLanding(t)
+	v.is(200, "Plus VAT", "Terms DPA Imprint")
+	v.lacks("By paying you accept")
+	v.press("Subscribe to Starter").is(200, "By paying you accept: Terms, DPA.", "plus VAT", "Terms DPA Imprint")
+	v.press("Subscribe", card...).is(200, "This is your API key.")
+	v.get("/dashboard/plan/change?plan=pro").is(200, "By paying you accept: Terms, DPA.")
+}
+
+// TestCheckoutBudget checks that one network can subscribe as often as it likes, up to a limit for all visitors.
+func TestCheckoutBudget(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	begin := func(client string) page {
+		v := s.visit(t).alone()
+		v.header.Set("X-Test-Client", client)
+		return v.post("/subscribe", "plan", "pro")
+	}
+	for range maxCheckouts {
+		begin("192.0.2.1/32").is(303)
+	}
+	begin("192.0.3.1/32").is(503, "Many people are subscribing at the moment.")
+	s.pass(checkoutsWindow)
+	begin("192.0.2.1/32").is(303)
+}
+
+// testChangePlan changes the plan by pages that say what is due, from when, and what changes.
+func testChangePlan(t *testing.T, s *site) {
+	v, _ := s.customer(t, "starter")
+	end := s.clock.Load().AddDate(0, 1, 0).UTC().Format("2 January 2006")
+	v.get("/dashboard/plan").is(200, "You are on Starter", "renews on "+end)
+	v.follow("Change to Pro").is(200, "Due now€80: a month of Pro, less the days of Starter", "Beginsat once",
+		"Then€99 a month", "Starter 150 domains", "Pro (new) 1,500 domains", "You have used 0 of this month's 150")
+	v.get("/dashboard/plan").is(200, "You are on Starter")
+	v.follow("Change to Pro")
+	v.press("Pay €80 and change to Pro").is(200, "You are on Pro")
+	v.follow("Change to Starter").is(200, "Due now€0", "Beginson "+end, "Until then you keep Pro")
+	v.press("Confirm the change to Starter").is(200, "You are on Pro: 0 of 1,500", "renews on "+end+", then Starter")
+	v.press("Keep Pro").is(200, "Your plan and subscription continue.")
+	v.lacks("then Starter")
+	v.follow("Change to Free").is(200, "Due now€0", "Thennothing", "Your webhook is removed when Free begins")
+	v.press("Confirm the change to Free").is(200, "ends on "+end+", then Free")
+	v.get("/dashboard/plan/change?plan=gold").is(400, "There is no such plan")
+	free, _ := s.customer(t, "free")
+	free.get("/dashboard/plan/change?plan=pro").is(409, "choose a plan first")
+
+	// A card that is declined changes nothing.
+	v = s.visitLanding(t)
+	v.press("Subscribe to Starter")
+	v.press("Subscribe", "number", "4000 0000 0000 0341", "expiry", "1240", "cvc", "123", "name", "Jane Doe")
+	v.is(200, "This is your API key.")
+	v.get("/dashboard/plan/change?plan=pro")
+	v.press("Pay €80 and change to Pro").is(402, "Nothing has changed, and you are still on Starter.")
+	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
+	for range maxPlanChanges - 1 {
+		v.post("/dashboard/plan", "csrf", v.at.token(), "plan", "pro").is(402, "still on Starter")
+	}
+	v.post("/dashboard/plan", "csrf", v.at.token(), "plan", "pro").is(429, "You have changed the plan too often.")
+}
+
+// testCheckoutForm checks that the test checkout keeps what was entered, and accepts an expiry without a slash.
+func testCheckoutForm(t *testing.T, s *site) {
+	v := s.visitLanding(t)
+	v.press("Subscribe to Starter")
+	v.press("Subscribe", "number", "4242 4242 4242 4242", "expiry", "1300", "cvc", "123", "name", "Jane").
+		is(402, "Enter the expiry date as MM / YY.")
+	v.press("Subscribe", "expiry", "1230").is(200, "This is your API key.")
 }
 
 // testSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
@@ -257,7 +345,7 @@ func TestConcurrentPayments(t *testing.T) {
 	v.press("Cancel subscription").is(200, "ends on")
 	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
-	expect.NoError(t, s.store.EndSubscriptions(t.Context()))
+	expect.NoError(t, s.cfg.Billing.Refresh(t.Context()))
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
 	}
@@ -271,10 +359,7 @@ func testChangePayment(t *testing.T, s *site) {
 	paid := v.at.url.Query().Get("paid")
 	v.get(donePath).is(200, "This is your API key.")
 	s.pass(time.Minute)
-	err := s.store.Apply(t.Context(), billing.Change{
-		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
-	})
-	expect.NoError(t, err)
+	s.becomes(t, paid, billing.PastDue)
 	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")
 	got := v.at.url.Query().Get("customer")

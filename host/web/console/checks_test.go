@@ -18,12 +18,6 @@ import (
 // explained explains every check alike, to those who know the value.
 type explained struct{ *store.Store }
 
-func (x explained) Preview(_ context.Context, _ string, e entity.Entity) (*decision.Scoring, error) {
-	return &decision.Scoring{Revision: 13, Score: 91, Verdict: "block", Start: -40, Total: 40,
-		Reasons: []decision.Reason{{Text: "Imitates <b>" + e.Value, Layer: "brands", Points: 80}},
-		Unknown: []string{"Scored without DNS: no answer in time"}}, nil
-}
-
 func (x explained) Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (
 	*decision.Explanation, error,
 ) {

@@ -41,8 +41,6 @@ type Checker interface {
 
 // Explainer explains scores; *decision.Explainer implements it.
 type Explainer interface {
-	// Preview scores a value without recording or counting it.
-	Preview(ctx context.Context, account string, e entity.Entity) (*decision.Scoring, error)
 	// Explain explains a recorded check.
 	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
 }
@@ -107,9 +105,18 @@ type Config struct {
 	// Outage reports whether an error is due to an outage of the database. It may be nil.
 	Outage func(error) bool
 	HTTPS  bool // the host itself encrypts all connections
+	Tax    bool // VAT is added to the prices
+	// Links lead to the terms and similar documents. They are in the footer; those to be accepted are at checkout too.
+	Links []Link
 	// SecurityContact lists the URIs of those who take reports of vulnerabilities; without any, there is no
 	// security.txt.
 	SecurityContact []string
+}
+
+// Link is a link to a document of the operator.
+type Link struct {
+	Name, URL string
+	Accepted  bool // by paying
 }
 
 // pageTimeout bounds the work for one page.
@@ -204,8 +211,6 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/export", c.exportChecks)
 	c.signedIn(fiber.MethodGet, "/dashboard/usage", c.usage)
-	c.signedIn(fiber.MethodGet, "/dashboard/playground", c.playground)
-	c.signedIn(fiber.MethodPost, "/dashboard/playground", c.preview)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref/receipt", c.receipt)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
@@ -245,6 +250,7 @@ func (c *Console) route(files fs.FS) {
 	}
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
+	c.signedIn(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/resume", c.resumePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)

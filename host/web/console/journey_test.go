@@ -20,6 +20,8 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.press("Subscribe to Starter").is(200, "Pay with card")
 	card := []string{"number", "4000000000000002", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
 	v.press("Subscribe", card...).is(402, "Your card was declined.")
+	card[1] = "4111111111111111"
+	v.press("Subscribe", card...).is(402, "Real cards are not accepted.")
 	v.lacks(card[1])
 	card[1] = "4242 4242 4242 4242"
 	v.press("Subscribe", card...).is(200, "This is your API key.")
@@ -53,9 +55,10 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.press("Remove").is(200, "The webhook is removed.")
 
 	v.follow("Plan")
-	v.press("Change to Pro").is(200, "You are on Pro: 0 of 1,500")
+	v.follow("Change to Pro")
+	v.press("Pay €80 and change to Pro").is(200, "You are on Pro: 0 of 1,500")
 	v.press("Cancel subscription").is(200, "ends on")
-	v.press("Keep the subscription").is(200, "Your subscription continues.")
+	v.press("Keep Pro").is(200, "Your plan and subscription continue.")
 	v.press("Sign out").is(200, "Prices")
 	v.get("/dashboard").is(200, "It was shown next to your API key.")
 	v.press("Sign in", "code", lost).is(401, "There is no such sign-in code.")

@@ -9,6 +9,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/customer/decision"
 	"assay/host/entity"
 )
 
@@ -58,8 +59,10 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 type tryForm struct {
 	Value    string
 	Type     entity.Type
-	Decision *check.Decision // nil: nothing was checked
-	Error    string          // shown to the customer
+	Decision *check.Decision   // nil: nothing was checked
+	Error    string            // shown to the customer
+	Scoring  *decision.Scoring // why; nil: it is not explained
+	Bars     []bar
 }
 
 // finish sets the outcome of the check and the status of the response. It returns unexpected errors.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -59,7 +60,7 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	return p.render("overview", s, v)
 }
 
-// tryKeyed checks a value and counts it against the account's quota.
+// tryKeyed checks a value, counts it against the account's quota, and explains the score.
 func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	form := &tryForm{Value: field(ctx, "value"), Type: entity.Type(field(ctx, "type"))}
 	if form.Type == "" || form.Type == "auto" {
@@ -76,5 +77,23 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
 	}
+	if decision != nil {
+		country, _ := entity.Country(field(ctx, "country"))
+		e, err := entity.Parse(form.Type, form.Value, country)
+		if err == nil {
+			form.Scoring, err = c.scoring(work, s, decision.Ref, e)
+		}
+		c.warn("a check is not explained", err)
+		form.Bars = bars(form.Scoring)
+	}
 	return c.showOverview(ctx, s, form)
+}
+
+// scoring returns why a check that was just made scored as it did.
+func (c *Console) scoring(ctx context.Context, s *session, ref string, e entity.Entity) (*decision.Scoring, error) {
+	explained, err := c.cfg.Explainer.Explain(ctx, s.holder(), ref, e)
+	if err != nil {
+		return nil, err
+	}
+	return cmp.Or(explained.DecidedBy, explained.Today), nil
 }

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,9 +38,9 @@ var notes = map[string]string{
 	"lifted":      "The override is removed. The layers decide again within a second.",
 	"overridden":  "The override is saved. It takes effect within a second.",
 	"replaced":    "The override is saved in place of the earlier one for the same value.",
-	"changed":     "Your plan has changed. Your keys stay the same.",
+	"changed":     "The change is made. Your keys stay the same.",
 	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
-	"resumed":     "Your subscription continues.",
+	"resumed":     "Your plan and subscription continue.",
 	"moved":       "The webhook's URL has changed. Its secret stays the same.",
 	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
@@ -47,6 +48,14 @@ var notes = map[string]string{
 	"forgotten":   "Your e-mail address is removed. You can no longer sign in with it.",
 	"ended":       "The session is ended.",
 	"endedothers": "All other sessions are ended.",
+}
+
+// euros formats an amount in cents.
+func euros(cents int64) string {
+	if cents%100 == 0 {
+		return fmt.Sprintf("€%d", cents/100)
+	}
+	return fmt.Sprintf("€%d.%02d", cents/100, cents%100)
 }
 
 // asset returns the URL of a static file. It contains a hash of the content, so that browsers can cache the file and
@@ -64,8 +73,11 @@ func asset(name string) (string, error) {
 func capitalize(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 var templateFuncs = template.FuncMap{
-	"asset":      asset,
-	"euros":      func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
+	"asset": asset,
+	"euros": euros,
+	"accepted": func(links []Link) []Link {
+		return slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !l.Accepted })
+	},
 	"time":       formatTime,
 	"minute":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006") },
@@ -202,7 +214,7 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 		return fmt.Errorf("rendering page: there is no %q", name)
 	}
 	v["Page"], v["Session"] = name, s
-	v["Mail"] = c.cfg.Mail != nil
+	v["Mail"], v["Links"], v["Tax"] = c.cfg.Mail != nil, c.cfg.Links, c.cfg.Tax
 	v["TestMode"], v["ForSale"] = c.cfg.Billing.Provider.Test(), c.cfg.Billing.Sells()
 	v["Shared"] = ctx.Response().StatusCode() == fiber.StatusTooManyRequests && c.cfg.Shared != nil &&
 		c.cfg.Shared(ctx.Context())

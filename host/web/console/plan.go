@@ -3,11 +3,16 @@ package console
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/customer/billing"
 )
+
+// maxPlanChanges is how often an account may change its plan in an hour.
+const maxPlanChanges = 10
 
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
@@ -20,7 +25,7 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 		if errors.Is(err, billing.ErrNotPaid) {
 			return nil
 		}
-		v["Subscription"], v["Change"] = sub, sub.Status != billing.Canceled
+		v["Subscription"], v["Change"] = sub, sub.Status.Live()
 		return err
 	})
 	p.read(work, "refunds", func(work context.Context) (err error) {
@@ -34,10 +39,45 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	return p.render("plan", s, v)
 }
 
+// planChange shows what a change of plan costs and changes, before the customer confirms it.
+func (c *Console) planChange(ctx *fiber.Ctx, s *session) error {
+	return c.showQuote(ctx, s, query(ctx, "plan"), nil)
+}
+
+// showQuote shows the page that confirms a change of plan; unpaid is why that failed, or nil.
+func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *billing.UnpaidError) error {
+	work, cancel := pageContext()
+	defer cancel()
+	quote, err := c.cfg.Billing.Quote(work, s.Account, plan)
+	if err != nil {
+		return c.showPlanChange(ctx, "", err)
+	}
+	usage, err := c.cfg.Store.Usage(work, s.Account)
+	if err != nil {
+		return err
+	}
+	before, _ := billing.OfferOf(quote.Current.Plan)
+	return c.render(ctx, "change", s, view{"Title": "Change plan", "Quote": quote, "Before": before, "Usage": usage,
+		"Rows": []billing.Offer{before, quote.Offer}, "Unpaid": unpaid, "Portal": c.cfg.Billing.HasPortal()})
+}
+
+// changePlan changes the plan as confirmed. Cards are declined a few times an hour only.
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	return c.showPlanChange(ctx, "changed", c.cfg.Billing.ChangePlan(work, s.Account, field(ctx, "plan")))
+	if _, ok, err := c.cfg.Store.Take(work, "plan change "+s.Account, netip.Prefix{}, maxPlanChanges, time.Hour); err != nil {
+		return err
+	} else if !ok {
+		return &pageError{fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour."}
+	}
+	plan := field(ctx, "plan")
+	err := c.cfg.Billing.ChangePlan(work, s.Account, plan)
+	var unpaid *billing.UnpaidError
+	if errors.As(err, &unpaid) {
+		ctx.Status(fiber.StatusPaymentRequired)
+		return c.showQuote(ctx, s, plan, unpaid)
+	}
+	return c.showPlanChange(ctx, "changed", err)
 }
 
 func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
@@ -71,6 +111,8 @@ func (c *Console) showPlanChange(ctx *fiber.Ctx, note string, err error) error {
 		return &pageError{fiber.StatusBadRequest, "There is no such plan to change to."}
 	case errors.Is(err, billing.ErrNotForSale):
 		return errNotForSale()
+	case errors.Is(err, billing.ErrDue):
+		return &pageError{fiber.StatusConflict, "A payment is due. Pay it first; then you can change to this plan."}
 	case errors.Is(err, billing.ErrNotPaid):
 		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
 	case errors.Is(err, billing.ErrUnavailable):
