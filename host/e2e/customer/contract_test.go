@@ -247,6 +247,9 @@ func testRecord(t *testing.T, s *service) {
 		record["timestamp"] == r.Timestamp, "record %v of %+v", record, r)
 	subject, _ := answer["subject"].(string)
 	expect.That(t, strings.HasPrefix(subject, "sub_") && !strings.Contains(fmt.Sprint(answer), "erika"), "export %v", answer)
+	status, same := hosttest.Ask(t, s.HostProcess, key, "GET", "/gdpr/export?subject="+subject, "")
+	expect.That(t, status == 200 && fmt.Sprint(same["checks"]) == fmt.Sprint(answer["checks"]), "export by reference: %d %v",
+		status, same)
 	status, erased := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/erase", person)
 	expect.Must(t, status == 200, "erasure: %d %v", status, erased)
 	status, answer = hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export", `{"ref":"`+r.Ref+`"}`)
