@@ -49,6 +49,8 @@ func TestExamples(t *testing.T) {
 			"welcome\n"},
 		"go: a mailbox at a look-alike": {
 			[]string{"go", "run", "../../../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
+		"python: a payment": {[]string{"python3", "../../../examples/client-python/payment.py", "payment-17",
+			"DE89 3704 0044 0532 0130 00"}, "hold: review"}, // an IBAN that many documents show
 		"typescript: a batch": {
 			[]string{"npm", "run", "-s", "check", "--prefix", "../../../examples/client-typescript", "--",
 				"domain=paypa1-secure-login.xyz", "email=nobody"},
@@ -64,7 +66,8 @@ func TestExamples(t *testing.T) {
 			var err error
 			hosttest.UntilAccepted(func() int {
 				cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
-				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.URL, "ASSAY_KEY="+key)
+				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.URL, "ASSAY_KEY="+key,
+					"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
 				if out, err = cmd.CombinedOutput(); busy.Match(out) {
 					return http.StatusServiceUnavailable
 				}
