@@ -274,7 +274,7 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
 		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
 	all, listing := assay.Overrides(t.Context())
-	if err != nil || listing != nil || len(all) != 1 || all[0].ID != override.ID || all[0].Kind != "registrable_domain" {
+	if err != nil || listing != nil || len(all) != 1 || all[0].ID != override.ID || all[0].Kind != override.Kind {
 		t.Errorf("override: %+v, %v; %+v, %v", override, err, all, listing)
 	}
 	if err := assay.RemoveOverride(t.Context(), override.ID); err != nil {
