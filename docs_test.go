@@ -127,7 +127,7 @@ func TestDocumentedLimits(t *testing.T) {
 		"sdk/python/README.md":     calls,
 		"sdk/typescript/README.md": calls,
 		"sdk/python/assay/client.py": {
-			fmt.Sprintf("attempts: int | None = None, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
+			fmt.Sprintf("int | None = None, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
 				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
 		},
 		"sdk/typescript/src/client.ts": {

@@ -100,13 +100,9 @@ fuzz package target time="60s":
 fuzz-all time="3s":
     bash .ci/fuzz {{time}}
 
-# Build a release in bin/assay: one static program that contains the layers
+# Build a release in bin: one static program that contains the layers, and the clients that customers install
 release *args:
     .ci/release {{args}}
-
-# Pack the clients that customers install, in bin/clients
-clients *args:
-    .ci/clients {{args}}
 
 # Build it in two clones, run it alone in a container, and rate the systemd unit. Needs Debian's podman, runc, systemd
 # and postgresql

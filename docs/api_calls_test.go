@@ -23,7 +23,9 @@ var calls = map[string]call{
 		python: `assay.check({"domain": "paypa1-secure-login.xyz"})`,
 	},
 	"checkBatch": {
-		golang: `assay.CheckBatch(ctx, []client.Request{{Email: "jane.doe@example.com"}, {IBAN: "DE89370400440532013000"}})`,
+		golang: `assay.CheckBatch(ctx, []client.Request{
+	{Email: "jane.doe@example.com"}, {IBAN: "DE89370400440532013000"},
+})`,
 		ts:     `assay.checkBatch([{ email: "jane.doe@example.com" }, { iban: "DE89370400440532013000" }])`,
 		python: `assay.check_batch([{"email": "jane.doe@example.com"}, {"iban": "DE89370400440532013000"}])`,
 		body:   `{"checks":[{"email":"jane.doe@example.com"},{"iban":"DE89370400440532013000"}]}`,
@@ -92,7 +94,8 @@ var calls = map[string]call{
 	},
 	"export": {
 		query:  "?ref=REF",
-		golang: `assay.Export(ctx, client.Subject{Ref: ref})`, ts: `assay.export({ ref })`, python: `assay.export({"ref": ref})`,
+		golang: `assay.Export(ctx, client.Subject{Ref: ref})`, ts: `assay.export({ ref })`,
+		python: `assay.export({"ref": ref})`,
 	},
 	"erase": {
 		kind:   "none",

@@ -65,7 +65,7 @@ func (c call) goProgram() string {
 			" {\n\tif err != nil {\n\t\treturn err\n\t}\n\tfmt.Printf(\"%+v\\n\", one)\n}"
 	}
 	format := "%+v"
-	if strings.Contains(c.golang, "Export") || strings.Contains(c.golang, "Receipt") || strings.Contains(c.golang, "SubjectRef") {
+	if regexp.MustCompile("Export|Receipt|SubjectRef").MatchString(c.golang) { // they return texts
 		format = "%s"
 	}
 	return program + "result, err := " + c.golang + "\nif err != nil {\n\treturn err\n}\nfmt.Printf(\"" + format +

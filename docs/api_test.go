@@ -122,8 +122,9 @@ func TestAPI(t *testing.T) {
 	expect.NoError(t, json.Unmarshal(expect.Value(os.ReadFile("../host/web/api/openapi.json"))(t), &d))
 	want := map[string]string{}
 	var index strings.Builder
-	index.WriteString("# API\n\nAll requests and answers are JSON. The [OpenAPI document](../host/web/api/openapi.json) " +
-		"has the exact schemas.\n\n| request | purpose | key |\n|---|---|---|\n")
+	index.WriteString("# API\n\nAll requests and answers are JSON. The " +
+		"[OpenAPI document](../host/web/api/openapi.json) has the exact schemas.\n\n" +
+		"| request | purpose | key |\n|---|---|---|\n")
 	common := d.common()
 	for _, o := range d.operations() {
 		if _, ok := calls[o.ID]; !ok {
@@ -263,7 +264,8 @@ func (d *apiDocument) rows(b *strings.Builder, prefix string, s schema, request 
 		return
 	}
 	for members.More() {
-		name, _ := members.Token()
+		token, _ := members.Token()
+		name := fmt.Sprint(token)
 		var member schema
 		if members.Decode(&member) != nil {
 			return
@@ -274,17 +276,17 @@ func (d *apiDocument) rows(b *strings.Builder, prefix string, s schema, request 
 		if place != "" && inner.Properties != nil {
 			description = strings.TrimSpace(description + " Its members are those of " + place + ".")
 		}
-		d.row(b, fmt.Sprint(prefix, name), "", member, slices.Contains(s.Required, fmt.Sprint(name)), description, request)
+		d.row(b, prefix+name, "", member, slices.Contains(s.Required, name), description, request)
 		if place != "" {
 			continue
 		}
 		if inner.Ref != "" {
-			shown[inner.Ref] = fmt.Sprint("`", prefix, name, "`")
+			shown[inner.Ref] = "`" + prefix + name + "`"
 		}
 		if inner.Items != nil {
-			d.rows(b, fmt.Sprint(prefix, name, "[]."), *inner.Items, request, shown)
+			d.rows(b, prefix+name+"[].", *inner.Items, request, shown)
 		}
-		d.rows(b, fmt.Sprint(prefix, name, "."), inner, request, shown)
+		d.rows(b, prefix+name+".", inner, request, shown)
 	}
 }
 

@@ -115,7 +115,8 @@ func TestSnippets(t *testing.T) {
 			ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
 			_, override := hosttest.Ask(t, host, issued.Secret, "POST", "/api/overrides",
 				`{"action":"block","domain":"`+language+`.example","reason":"x","expires_at":"`+end+`"}`)
-			environment := slices.Concat(environment, []string{"ASSAY_REF=" + ref, fmt.Sprint("ASSAY_OVERRIDE=", override["id"])})
+			environment := append(slices.Clone(environment), "ASSAY_REF="+ref,
+				fmt.Sprint("ASSAY_OVERRIDE=", override["id"]))
 			var out []byte
 			var err error
 			hosttest.UntilAccepted(func() int {

@@ -14,7 +14,6 @@ import (
 const (
 	checkpointPath = "/audit/checkpoint"
 	auditPrefix    = "/audit/"
-	auditFilePath  = auditPrefix + "{chain}/{path}"
 )
 
 // AuditLog has the public files of the audit log: checkpoints and hashes of each chain's Merkle tree, no records.

@@ -21,10 +21,8 @@ const (
 	erasePath   = "/gdpr/erase"
 	subjectPath = "/gdpr/subject"
 
-	requestsPrefix  = "/gdpr/requests/"
-	requestPath     = requestsPrefix + "{id}"
-	requestDataPath = requestPath + requestData
-	requestData     = "/export"
+	requestsPrefix = "/gdpr/requests/"
+	requestData    = "/export"
 )
 
 // maxExported is the maximum number of checks in one response.

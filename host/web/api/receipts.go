@@ -13,10 +13,7 @@ import (
 	"assay/host/customer/privacy"
 )
 
-const (
-	receiptsPrefix = "/api/receipts/"
-	receiptPath    = receiptsPrefix + "{ref}"
-)
+const receiptsPrefix = "/api/receipts/"
 
 // Receipts issues receipts of recorded checks. Errors: feedback.ErrUnknownCheck, check.ErrUnauthorized and
 // *check.UnavailableError.

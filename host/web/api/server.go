@@ -8,7 +8,7 @@ import (
 	"cmp"
 	"context"
 	"net"
-	"strings"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"assay/host/access/admission"
-	"assay/host/access/apikey"
 )
 
 // Routes of requests that are not for an endpoint, or do not count as its load.
@@ -43,9 +42,9 @@ type Server struct {
 	cfg      Config
 	app      *fiber.App
 	http     *fasthttp.Server
-	routed   fasthttp.RequestHandler // the app's routes, without what serve adds
-	allow    map[string]string       // Allow header by path
-	paths    map[string]string       // the paths of allow, each by itself
+	routed   fasthttp.RequestHandler   // the app's routes, without what serve adds
+	allow    map[string]string         // Allow header by path
+	patterns map[string]*regexp.Regexp // by path, of those with a placeholder
 	lookups  *admission.Shares
 	recall   KeyMemory          // nil: keys are always looked up
 	excess   *admission.Shares  // connections beyond the limit that are refused through TLS, by address block
@@ -108,66 +107,6 @@ func New(cfg Config) *Server {
 	// fasthttp's own messages quote request heads, including keys. fiber already discards its log.
 	s.http.SecureErrorLogMessage = true
 	return s
-}
-
-// noKey is the scope of endpoints that take no key. A handler there that asks for the caller refuses every key.
-const noKey apikey.Scope = ""
-
-// route registers the endpoints with the scope that a key needs for each. fiber registers HEAD together with GET.
-func (s *Server) route() {
-	s.allow = map[string]string{}
-	post := func(path string, scope apikey.Scope, h fiber.Handler) {
-		s.app.Post(path, scoped(scope, h))
-		s.allow[path] = strings.TrimPrefix(s.allow[path]+", POST", ", ")
-	}
-	get := func(path string, scope apikey.Scope, h fiber.Handler) {
-		s.app.Get(path, scoped(scope, h))
-		s.allow[path] = "GET, HEAD"
-	}
-	post("/api/check", apikey.ScopeCheck, s.check)
-	post(batchPath, apikey.ScopeBatch, s.checkBatch)
-	post("/api/check-public", noKey, s.checkPublic)
-	post(feedbackPath, apikey.ScopeFeedback, s.giveFeedback)
-	s.app.Delete(feedbackPath, scoped(apikey.ScopeFeedback, s.revokeFeedback))
-	s.allow[feedbackPath] = "DELETE, POST"
-	post(overridesPath, apikey.ScopeOverrides, s.addOverride)
-	get(overridesPath, apikey.ScopeOverrides, s.listOverrides)
-	s.app.Delete(overridesPath, scoped(apikey.ScopeOverrides, s.removeOverride))
-	s.allow[overridesPath] = "DELETE, GET, HEAD, POST"
-	post(providerPath, noKey, s.providerEvent)
-	get("/api/events", apikey.ScopeEvents, s.listEvents)
-	get(exportPath, apikey.ScopePrivacy, s.export)
-	post(exportPath, apikey.ScopePrivacy, s.exportPosted)
-	post(erasePath, apikey.ScopePrivacy, s.erase)
-	post(subjectPath, apikey.ScopePrivacy, s.subject)
-	post(explainPath, apikey.ScopePrivacy, s.explain)
-	get(reviewPath, apikey.ScopePrivacy, s.showReview)
-	post(reviewPath, apikey.ScopePrivacy, s.askReview)
-	post(searchPath, apikey.ScopeEvents, s.searchChecks)
-	get(exportChecksPath, apikey.ScopeEvents, s.exportChecks)
-	get(usagePath, apikey.ScopeEvents, s.showUsage)
-	s.app.Get(checksPrefix+":ref", scoped(apikey.ScopeEvents, s.showCheck))
-	s.allow[checkRefPath] = "GET, HEAD"
-	s.app.Get(receiptsPrefix+":ref", scoped(apikey.ScopeEvents, s.showReceipt))
-	s.allow[receiptPath] = "GET, HEAD"
-	for path, pattern := range map[string]string{
-		requestPath: requestsPrefix + ":id", requestDataPath: requestsPrefix + ":id" + requestData,
-	} {
-		s.app.Get(pattern, scoped(apikey.ScopePrivacy, s.showRequest))
-		s.allow[path] = "GET, HEAD"
-	}
-	get(checkpointPath, noKey, s.checkpoint)
-	s.app.Get(auditPrefix+":chain/*", scoped(noKey, s.chainFile))
-	s.allow[auditFilePath] = "GET, HEAD"
-	get("/openapi.json", noKey, s.openAPI)
-	get("/healthz", noKey, s.health)
-	get("/readyz", noKey, s.ready)
-	s.paths = map[string]string{}
-	for path := range s.allow {
-		if !strings.Contains(path, "{") {
-			s.paths[path] = path
-		}
-	}
 }
 
 // Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must not be called concurrently.
@@ -317,31 +256,4 @@ func (s *Server) Load() (requests, connections, refused int) {
 // work returns the context of a request's work.
 func (s *Server) work() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.all, s.cfg.Timeout)
-}
-
-// knownPath returns the endpoint of the request's path as the documentation writes it, or "" if there is none.
-func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
-	path := string(ctx.URI().PathOriginal())
-	if known := s.paths[path]; known != "" {
-		return known
-	}
-	if ref, ok := strings.CutPrefix(path, checksPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
-		return checkRefPath
-	}
-	if ref, ok := strings.CutPrefix(path, receiptsPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
-		return receiptPath
-	}
-	if rest, ok := strings.CutPrefix(path, auditPrefix); ok && strings.Contains(rest, "/") {
-		return auditFilePath
-	}
-	if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
-		known := requestPath
-		if id, ok = strings.CutSuffix(id, requestData); ok {
-			known = requestDataPath
-		}
-		if id != "" && !strings.Contains(id, "/") {
-			return known
-		}
-	}
-	return ""
 }

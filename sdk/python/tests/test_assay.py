@@ -235,7 +235,7 @@ class Host(unittest.TestCase):
         first, second = client.check_batch([{"domain": domain}, {"email": "nobody"}])
         self.assertIsInstance(first, Result)
         self.assertIsInstance(second, BatchError)
-        self.assertEqual(second, BatchError(second.error, "email"))
+        self.assertEqual(second.field, "email")
         client.give_feedback(result.ref, "legitimate")
         self.records(client, result)
         client.revoke_feedback(result.ref)
