@@ -80,15 +80,14 @@ func (s *Store) apply(ctx context.Context, id string, read billing.Reader) error
 	if checkout != nil {
 		args["before"] = checkout.Version
 		sub.Plan = cmp.Or(sub.Plan, checkout.Plan)
-		unpaid := checkout.State == "open" || checkout.State == "closed"
-		if unpaid && sub.Status.Serves() {
+		if checkout.State == "open" && sub.Status.Serves() {
 			account, err := s.pay(checkout)
 			if err != nil {
 				return err
 			}
-			args["paid"], args["account"], unpaid = true, account, false
+			args["paid"], args["account"] = true, account
 		}
-		if !unpaid { // an unpaid upgrade must not affect the account
+		if checkout.State != "open" { // an unpaid upgrade must not affect the account
 			row.AccountID = checkout.AccountID
 		}
 	}

@@ -277,7 +277,7 @@ func (c *customerOfStripe) step() {
 	case 4:
 		did = fmt.Sprint("cancel ", c.billing.Cancel(c.Context(), c.account))
 	case 5:
-		did = fmt.Sprint("resume ", c.billing.Resume(c.Context(), c.account))
+		did = fmt.Sprint("resume ", c.billing.ChangePlan(c.Context(), c.account, c.sub.lastPaid))
 	case 6:
 		switch c.sub.status {
 		case "past_due":

@@ -40,7 +40,6 @@ var notes = map[string]string{
 	"replaced":    "The override is saved in place of the earlier one for the same value.",
 	"changed":     "The change is made. Your keys stay the same.",
 	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
-	"resumed":     "Your plan and subscription continue.",
 	"moved":       "The webhook's URL has changed. Its secret stays the same.",
 	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",

@@ -86,12 +86,6 @@ func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
 	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work, s.Account))
 }
 
-func (c *Console) resumePlan(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	return c.showPlanChange(ctx, "resumed", c.cfg.Billing.Resume(work, s.Account))
-}
-
 // changePayment redirects to the provider's pages, where the customer changes the card: this host never sees its
 // number.
 func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
