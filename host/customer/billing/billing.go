@@ -126,9 +126,8 @@ type Accounts interface {
 	// in the meantime, so what is stored last was read last, whatever the order of events. A subscription that is paid
 	// although the account has a live one, or one from another tab, becomes a due refund.
 	Apply(ctx context.Context, subscription string, read Reader) error
-	// StaleSubscriptions returns the ids of the provider's subscriptions whose period is over, and that were last read
-	// before the given time.
-	StaleSubscriptions(ctx context.Context, provider string, readBefore time.Time) ([]string, error)
+	// DueSubscriptions returns the ids of the provider's subscriptions whose period is over.
+	DueSubscriptions(ctx context.Context, provider string) ([]string, error)
 	// DueRefunds returns the provider's subscriptions that are to be refunded: the given one, or all if it is "".
 	DueRefunds(ctx context.Context, provider, subscription string) ([]Subscription, error)
 	// Refunded records that a subscription was cancelled and refunded.
@@ -212,18 +211,10 @@ func (b *Billing) Apply(ctx context.Context, id string, read Reader) error {
 	return errors.Join(err, b.refund(ctx, id))
 }
 
-// staleAge is how long after its last reading a subscription whose period is over is read again, in case that the
-// provider's event was lost.
-const staleAge = time.Hour
-
 // Refresh reads the subscriptions whose period is over: those of the test checkout, which sends no events, and those
-// whose event is late.
+// whose event was lost.
 func (b *Billing) Refresh(ctx context.Context) error {
-	age := staleAge
-	if _, ok := b.Provider.(Events); !ok {
-		age = 0
-	}
-	ids, err := b.Accounts.StaleSubscriptions(ctx, b.Provider.Name(), b.Now().Add(-age))
+	ids, err := b.Accounts.DueSubscriptions(ctx, b.Provider.Name())
 	for _, id := range ids {
 		err = errors.Join(err, b.Apply(ctx, id, b.Provider.Read))
 	}

@@ -52,11 +52,9 @@ func (a *recorder) Apply(ctx context.Context, id string, read Reader) error {
 	}
 	return err
 }
-func (a *recorder) OtherPages(context.Context, string) ([]string, error) { return a.pages, nil }
-func (a *recorder) StaleSubscriptions(context.Context, string, time.Time) ([]string, error) {
-	return a.stale, nil
-}
-func (*recorder) SetPage(context.Context, string, string) error { return nil }
+func (a *recorder) OtherPages(context.Context, string) ([]string, error)       { return a.pages, nil }
+func (a *recorder) DueSubscriptions(context.Context, string) ([]string, error) { return a.stale, nil }
+func (*recorder) SetPage(context.Context, string, string) error                { return nil }
 func (*recorder) PollPage(context.Context, [32]byte, time.Duration) (string, error) {
 	return "cs_1", nil
 }
@@ -170,6 +168,7 @@ func TestChangeCancelResume(t *testing.T) {
 	}
 	cancel := func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") }
 	pro := with(func(s *Subscription) { s.Plan = "pro" })
+	free := with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end })
 	late := with(func(s *Subscription) { s.Status = PastDue })
 	type testCase struct {
 		before Subscription
@@ -181,11 +180,15 @@ func TestChangeCancelResume(t *testing.T) {
 		"upgrade": {before: base, call: to("pro"), want: with(func(s *Subscription) {
 			s.Plan, s.PaidUntil = "pro", testTime.AddDate(0, 1, 0)
 		})},
-		"downgrade":    {before: pro, call: to("starter"), want: with(func(s *Subscription) { s.Plan, s.NextPlan = "pro", "starter" })},
-		"to free":      {before: base, call: to("free"), want: with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end })},
-		"cancel":       {before: base, call: cancel, want: with(func(s *Subscription) { s.EndsAt = end })},
-		"cancel late":  {before: late, call: cancel, want: with(func(s *Subscription) { s.Status, s.EndsAt = PastDue, end })},
-		"resume":       {before: with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end }), call: to("starter"), want: base},
+		"downgrade": {before: pro, call: to("starter"), want: with(func(s *Subscription) {
+			s.Plan, s.NextPlan = "pro", "starter"
+		})},
+		"to free": {before: base, call: to("free"), want: free},
+		"cancel":  {before: base, call: cancel, want: with(func(s *Subscription) { s.EndsAt = end })},
+		"cancel late": {before: late, call: cancel, want: with(func(s *Subscription) {
+			s.Status, s.EndsAt = PastDue, end
+		})},
+		"resume":       {before: free, call: to("starter"), want: base},
 		"upgrade late": {before: late, call: to("pro"), err: ErrDue},
 		"unknown plan": {before: base, call: to("gold"), err: ErrNoPlan},
 		"canceled":     {before: Subscription{Status: Canceled}, call: cancel, err: ErrNotPaid},
@@ -232,9 +235,13 @@ func TestRefresh(t *testing.T) {
 		change, want func(*Subscription)
 	}
 	expect.Each(t, map[string]testCase{
-		"renewed":    {func(*Subscription) {}, func(s *Subscription) { s.PaidUntil = next.PaidUntil }},
-		"downgraded": {func(s *Subscription) { s.NextPlan = "starter" }, func(s *Subscription) { s.Plan, s.PaidUntil = "starter", next.PaidUntil }},
-		"ended":      {func(s *Subscription) { s.EndsAt = testTime }, func(s *Subscription) { s.EndsAt, s.Status = testTime, Canceled }},
+		"renewed": {func(*Subscription) {}, func(s *Subscription) { s.PaidUntil = next.PaidUntil }},
+		"downgraded": {func(s *Subscription) { s.NextPlan = "starter" }, func(s *Subscription) {
+			s.Plan, s.PaidUntil = "starter", next.PaidUntil
+		}},
+		"ended": {func(s *Subscription) { s.EndsAt = testTime }, func(s *Subscription) {
+			s.EndsAt, s.Status = testTime, Canceled
+		}},
 	}, func(t *testing.T, test testCase) {
 		before, want := paid, paid
 		test.change(&before)

@@ -40,8 +40,9 @@ func (s Subscription) raises(o Offer) bool {
 	return o.Cents > current.Cents
 }
 
-// ChangePlan moves an account's subscription to another plan. Its keys stay the same. A dearer plan begins at once, when
-// it is paid; a cheaper one at the end of the paid period. The served plan reverts an earlier choice or a cancellation.
+// ChangePlan moves an account's subscription to another plan. Its keys stay the same. A dearer plan begins at once,
+// when it is paid; a cheaper one at the end of the paid period. The served plan reverts an earlier choice or a
+// cancellation.
 // It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale, ErrDue, ErrUnavailable or an *UnpaidError.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)

@@ -157,8 +157,8 @@ func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
 
-// closeOthers closes the pages of the other open checkouts of a checkout's account or browser. It reports whether one of
-// them turned out to be paid.
+// closeOthers closes the pages of the other open checkouts of a checkout's account or browser. It reports whether one
+// of them turned out to be paid.
 func (b *Billing) closeOthers(ctx context.Context, checkout string) (paid bool, err error) {
 	pages, ok := b.Provider.(Pages)
 	if !ok {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
+	"golang.org/x/time/rate"
 )
 
 // Stripe is the provider that uses Stripe's hosted checkout. Its fields must not change after the first call.
@@ -33,6 +34,20 @@ var (
 // stripeTimeout limits one attempt of a call; the caller's context limits all attempts together.
 const stripeTimeout = 20 * time.Second
 
+// stripeRate is how many calls a host makes in a second, at most; the others wait. Stripe refuses more than 25 in test
+// mode, so a visitor who begins checkouts or reloads pages could otherwise keep payments from being read.
+const stripeRate = 20
+
+// paced sends calls at a limited rate.
+type paced struct{ *rate.Limiter }
+
+func (p *paced) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.Wait(r.Context()); err != nil {
+		return nil, err
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // Keys of a subscription's metadata.
 const (
 	metaCheckout = "assay_checkout" // the id of its checkout
@@ -46,7 +61,8 @@ const (
 // base URL in tests; "" is Stripe's own.
 func NewStripe(key, secret, url string) *Stripe {
 	cfg := &stripe.BackendConfig{
-		HTTPClient:        &http.Client{Timeout: stripeTimeout},
+		HTTPClient: &http.Client{Timeout: stripeTimeout,
+			Transport: &paced{rate.NewLimiter(stripeRate, stripeRate)}},
 		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // the default writes to standard output
 		MaxNetworkRetries: stripe.Int64(2),
 		EnableTelemetry:   stripe.Bool(false),

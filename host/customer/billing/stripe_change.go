@@ -62,7 +62,7 @@ func (s *Stripe) Change(ctx context.Context, stored Subscription, o Offer) (Subs
 		Items: []*stripe.SubscriptionUpdateItemParams{{ID: &now.item, Price: &price}},
 	}
 	if now.raises(o) {
-		// The period begins anew: a day of a larger plan in each month would otherwise buy the quota of the whole month.
+		// The period begins anew. Otherwise a day of a larger plan in each month would buy the whole month's quota.
 		p.BillingCycleAnchorNow, p.ProrationBehavior = stripe.Bool(true), stripe.String("always_invoice")
 		p.PaymentBehavior = stripe.String("pending_if_incomplete")
 		p.AddExpand("latest_invoice")

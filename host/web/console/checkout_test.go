@@ -39,8 +39,8 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 // becomes applies what the provider has of the subscription of a checkout.
 func (s *site) becomes(t *testing.T, checkout string, status billing.Status) {
 	t.Helper()
-	sub := billing.Subscription{ID: "sub_" + checkout, Provider: "late", Checkout: checkout, Plan: "pro", Status: status,
-		PaidUntil: s.clock.Load().AddDate(0, 1, 0)}
+	sub := billing.Subscription{ID: "sub_" + checkout, Provider: "late", Checkout: checkout, Plan: "pro",
+		Status: status, PaidUntil: s.clock.Load().AddDate(0, 1, 0)}
 	expect.NoError(t, s.cfg.Billing.Apply(t.Context(), sub.ID,
 		func(context.Context, billing.Subscription) (billing.Subscription, error) { return sub, nil }))
 }

@@ -57,12 +57,11 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 
 // tryForm is a form to try a check, as submitted, and its outcome.
 type tryForm struct {
-	Value    string
-	Type     entity.Type
-	Decision *check.Decision   // nil: nothing was checked
-	Error    string            // shown to the customer
-	Scoring  *decision.Scoring // why; nil: it is not explained
-	Bars     []bar
+	Value                 string
+	Type                  entity.Type
+	Decision              *check.Decision // nil: nothing was checked
+	Error                 string          // shown to the customer
+	*decision.Explanation                 // nil: it is not explained
 }
 
 // finish sets the outcome of the check and the status of the response. It returns unexpected errors.

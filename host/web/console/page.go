@@ -73,7 +73,7 @@ func capitalize(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + 
 
 var templateFuncs = template.FuncMap{
 	"asset": asset,
-	"euros": euros,
+	"euros": euros, "bars": bars,
 	"accepted": func(links []Link) []Link {
 		return slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !l.Accepted })
 	},
