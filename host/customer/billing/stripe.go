@@ -127,6 +127,9 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 // Paid implements Pages.
 func (s *Stripe) Paid(ctx context.Context, page string) (string, error) {
 	session, err := s.client.V1CheckoutSessions.Retrieve(ctx, page, nil)
+	if isStripeError(err, stripe.ErrorCodeResourceMissing) { // it belongs to another Stripe account
+		return "", nil
+	}
 	if err != nil {
 		return "", stripeError("reading Stripe's checkout", err)
 	}

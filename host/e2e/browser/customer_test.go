@@ -238,7 +238,7 @@ func (n *newcomer) manage() {
 	n.capture("overview") // also the picture in README.md
 	n.press("As a table", "Day (UTC)")
 	n.write("value", "DE89370400440532013000")
-	n.press("Check", "Reference chk_")
+	n.press("Check", "Every 10 points double the odds of fraud")
 	n.see("iban")
 	if !evaluate[bool](n.person, `document.getElementById("days").open`) {
 		n.Error("a check folds the table of the chart")

@@ -211,6 +211,9 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		ctx.Set("Refresh", strconv.Itoa(seconds))
 		return c.render(ctx, "pending", nil, view{"Title": "Your key is being issued", "Seconds": seconds})
 	case errors.Is(err, billing.ErrPending):
+		if errors.Is(err, billing.ErrUnavailable) {
+			c.warn("the payment of a checkout cannot be looked up", err)
+		}
 		ctx.Status(fiber.StatusPaymentRequired)
 		ctx.Set("Refresh", "2")
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
