@@ -5,7 +5,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"assay/docs"
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -21,7 +20,7 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 		return err
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Try": form, "Figures": figures(docs.Results)})
+		"Offers": billing.Offers(), "Try": form, "URL": c.url(ctx, "")})
 }
 
 // try checks a domain without a key, within the limit of the endpoint without a key.
