@@ -234,7 +234,7 @@ func (n *newcomer) manage() {
 	n.look("change")
 	n.press("Pay €80 and change to Pro", "The change is made.")
 	n.look("plan")
-	n.press("Overview", "of 1,500 checks")
+	n.press("Overview", "Recent checks")
 	n.capture("overview") // also the picture in README.md
 	n.press("As a table", "Day (UTC)")
 	n.write("value", "DE89370400440532013000")
