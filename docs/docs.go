@@ -13,11 +13,6 @@ import (
 	"assay"
 )
 
-// Results is results.md, which long runs write: see bench.Results.
-//
-//go:embed results.md
-var Results string
-
 //go:embed api guide catalogue api.md contract.md testing.md decisions/scoring.md
 var files embed.FS
 

@@ -660,7 +660,7 @@ CREATE TABLE billing_checkouts (
     upgrade    boolean NOT NULL,         -- the account existed before and keeps its keys
     plan       text NOT NULL,
     provider   text NOT NULL,
-    state      text NOT NULL CHECK (state IN ('open', 'closed', 'paid', 'claimed')), -- closed: another took its place
+    state      text NOT NULL CHECK (state IN ('open', 'paid', 'claimed')),
     page       text NOT NULL DEFAULT '', -- the provider's id of the page that asks for the card
     polled_at  timestamptz,              -- when the provider was last asked whether it was paid
     key_id     text,

@@ -86,7 +86,7 @@ type Config struct {
 
 	StripeKey           string            `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
 	StripeWebhookSecret string            `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
-	StripeURL           string            `name:"stripe-url" env:"ASSAY_STRIPE_URL" hidden:"" placeholder:"URL" help:"${stripe_url}"`
+	StripeURL           string            `name:"stripe-url" env:"ASSAY_STRIPE_URL" hidden:"" help:"${stripe_url}"`
 	StripeTax           bool              `env:"ASSAY_STRIPE_TAX" help:"${stripe_tax}"`
 	TestCheckout        bool              `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
 	Links               map[string]string `env:"ASSAY_LINKS" mapsep:"," placeholder:"NAME=URL" help:"${links}"`

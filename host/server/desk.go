@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -70,31 +71,24 @@ func openDesk(_ context.Context, h *host) (part, error) {
 
 // newBilling returns billing through Stripe, through the test checkout, or without paid plans.
 func newBilling(s *store.Store, cfg *installation.Config) *billing.Billing {
-	trial := billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPath}
-	var provider billing.Provider = &billing.Closed{TestCheckout: trial}
-	switch {
-	case cfg.StripeKey != "":
+	b := &billing.Billing{Accounts: s, Now: time.Now, Provider: &billing.TestCheckout{Now: time.Now,
+		Page: console.TestCheckoutPath, Closed: !cfg.TestMode()}}
+	if cfg.StripeKey != "" {
 		paid := billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
 		paid.Tax, paid.Note = cfg.StripeTax, acceptance(cfg)
-		provider = paid
-	case cfg.TestMode():
-		provider = &trial
+		b.Provider = paid
 	}
-	return &billing.Billing{Accounts: s, Provider: provider, Now: time.Now}
+	return b
 }
 
 // acceptance returns what a customer accepts by paying, in Stripe's Markdown; "" if there are no documents.
-func acceptance(cfg *installation.Config) string {
-	var documents []string
+func acceptance(cfg *installation.Config) (text string) {
 	for _, l := range links(cfg) {
 		if l.Accepted {
-			documents = append(documents, "["+l.Name+"]("+l.URL+")")
+			text = cmp.Or(text, "By paying you accept:") + " [" + l.Name + "](" + l.URL + ")"
 		}
 	}
-	if len(documents) == 0 {
-		return ""
-	}
-	return "By paying you accept: " + strings.Join(documents, ", ") + "."
+	return text
 }
 
 // links returns the operator's documents.

@@ -39,8 +39,8 @@ type subscriptionRow struct {
 }
 
 func (r *subscriptionRow) subscription() billing.Subscription {
-	return billing.Subscription{ID: r.ID, Account: r.AccountID, Provider: r.Provider, Customer: r.Customer, Plan: r.Plan,
-		NextPlan: r.NextPlan, Status: r.Status, PaidUntil: r.PaidUntil.UTC(), EndsAt: r.EndsAt.UTC()}
+	return billing.Subscription{ID: r.ID, Account: r.AccountID, Provider: r.Provider, Customer: r.Customer,
+		Plan: r.Plan, NextPlan: r.NextPlan, Status: r.Status, PaidUntil: r.PaidUntil.UTC(), EndsAt: r.EndsAt.UTC()}
 }
 
 // servingStatuses are the statuses in which keys work. They match billing.Status.Serves.
@@ -80,15 +80,14 @@ func (s *Store) apply(ctx context.Context, id string, read billing.Reader) error
 	if checkout != nil {
 		args["before"] = checkout.Version
 		sub.Plan = cmp.Or(sub.Plan, checkout.Plan)
-		unpaid := checkout.State == "open" || checkout.State == "closed"
-		if unpaid && sub.Status.Serves() {
+		if checkout.State == "open" && sub.Status.Serves() {
 			account, err := s.pay(checkout)
 			if err != nil {
 				return err
 			}
-			args["paid"], args["account"], unpaid = true, account, false
+			args["paid"], args["account"] = true, account
 		}
-		if !unpaid { // an unpaid upgrade must not affect the account
+		if checkout.State != "open" { // an unpaid upgrade must not affect the account
 			row.AccountID = checkout.AccountID
 		}
 	}
@@ -135,19 +134,19 @@ func (s *Store) Subscription(ctx context.Context, account string) (billing.Subsc
 	return row.subscription(), wrap(orElse(err, billing.ErrNotPaid), "reading subscription")
 }
 
-// StaleSubscriptions implements billing.Accounts.
-func (s *Store) StaleSubscriptions(ctx context.Context, provider string, readBefore time.Time) (ids []string, _ error) {
+// DueSubscriptions implements billing.Accounts.
+func (s *Store) DueSubscriptions(ctx context.Context, provider string) (ids []string, _ error) {
 	err := s.db.NewSelect().Model((*subscriptionRow)(nil)).Column("id").
 		Where("provider = ? AND status <> 'canceled' AND account_id IS NOT NULL", provider).
-		Where("least(paid_until, ends_at) <= ? AND changed_at <= ?", s.now(), readBefore).Scan(ctx, &ids)
+		Where("least(paid_until, ends_at) <= ?", s.now()).Scan(ctx, &ids)
 	return ids, wrap(err, "listing subscriptions whose period is over")
 }
 
 // keyRetention is how long the hash of an ended key is kept (contract section 8).
 const keyRetention = 30 * 24 * time.Hour
 
-// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, refunds, and subscriptions
-// that never belonged to an account.
+// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, refunds, and
+// subscriptions that never belonged to an account.
 func (s *Store) PruneBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {

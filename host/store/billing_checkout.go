@@ -22,7 +22,7 @@ const (
 	reissueLife = 24 * time.Hour
 )
 
-// checkoutRow is a row of billing_checkouts. Its state is open, closed, paid or claimed.
+// checkoutRow is a row of billing_checkouts. Its state is open, paid or claimed.
 type checkoutRow struct {
 	bun.BaseModel `bun:"table:billing_checkouts,alias:c"`
 
@@ -45,7 +45,8 @@ type checkoutRow struct {
 func (c *checkoutRow) json() string {
 	return columns{"id": c.ID, "session": c.Session, "account_id": orNull(c.AccountID), "upgrade": c.Upgrade,
 		"plan": c.Plan, "provider": c.Provider, "state": c.State, "page": c.Page, "polled_at": orNull(c.PolledAt),
-		"key_id": orNull(c.KeyID), "reissues": c.Reissues, "created_at": c.CreatedAt, "claimed_at": orNull(c.ClaimedAt)}.json()
+		"key_id": orNull(c.KeyID), "reissues": c.Reissues, "created_at": c.CreatedAt,
+		"claimed_at": orNull(c.ClaimedAt)}.json()
 }
 
 // BeginCheckout implements billing.Accounts.
@@ -81,31 +82,20 @@ func (s *Store) SetPage(ctx context.Context, id, page string) error {
 }
 
 // OtherPages implements billing.Accounts.
-func (s *Store) OtherPages(ctx context.Context, checkout string) (pages map[string]string, _ error) {
-	var rows []checkoutRow
-	err := s.db.NewSelect().Model(&rows).ColumnExpr("c.id, c.page").
-		Join("JOIN billing_checkouts AS m ON m.id = ? AND m.id <> c.id", checkout).
-		Where("c.state = 'open' AND c.created_at > ?", s.now().Add(-billing.PayLife)).
-		Where(`c.account_id = m.account_id OR EXISTS (SELECT FROM billing_tabs AS t
-			WHERE (t.checkout_id, t.earlier) IN ((c.id, m.id), (m.id, c.id)))`).Scan(ctx)
-	pages = map[string]string{}
-	for _, row := range rows {
-		pages[row.ID] = row.Page
-	}
+func (s *Store) OtherPages(ctx context.Context, checkout string) (pages []string, _ error) {
+	err := s.db.NewRaw(`SELECT c.page FROM billing_checkouts AS m JOIN billing_checkouts AS c ON c.id <> m.id
+		WHERE m.id = ?id AND c.state = 'open' AND c.page <> '' AND c.created_at > ?since
+			AND (c.account_id = m.account_id OR EXISTS (SELECT FROM billing_tabs AS t
+				WHERE (t.checkout_id, t.earlier) IN ((c.id, m.id), (m.id, c.id))))`,
+		named{"id": checkout, "since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
 	return pages, wrap(err, "listing open checkouts")
-}
-
-// CloseCheckout implements billing.Accounts.
-func (s *Store) CloseCheckout(ctx context.Context, id string) error {
-	_, err := s.db.NewRaw("UPDATE billing_checkouts SET state = 'closed' WHERE id = ? AND state = 'open'", id).Exec(ctx)
-	return wrap(err, "closing a checkout")
 }
 
 // PollPage implements billing.Accounts.
 func (s *Store) PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, _ error) {
 	now := s.now()
 	err := s.db.NewRaw(`UPDATE billing_checkouts SET polled_at = ?now WHERE session = ?session AND page <> ''
-		AND state IN ('open', 'closed') AND (polled_at IS NULL OR polled_at <= ?before) RETURNING page`,
+		AND state = 'open' AND (polled_at IS NULL OR polled_at <= ?before) RETURNING page`,
 		named{"session": session[:], "now": now, "before": now.Add(-every)}).Scan(ctx, &page)
 	return page, wrap(orElse(err, nil), "polling a checkout")
 }
@@ -174,7 +164,7 @@ func (s *Store) findCheckout(ctx context.Context, where string, args ...any) (*c
 func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
 	err = s.withCheckout(ctx, session, func(c *checkoutRow) error {
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID, Upgrade: c.Upgrade}
-		if c.State == "open" || c.State == "closed" {
+		if c.State == "open" {
 			// If the account was subscribed in another tab, this checkout leads nowhere.
 			plan, err := s.livePlan(ctx, c.AccountID)
 			if plan == "" {

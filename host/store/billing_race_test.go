@@ -93,7 +93,8 @@ func randomHistory(random *rand.Rand, c billing.Checkout) (history []billing.Sub
 	history = []billing.Subscription{subscriptionOf(c, billing.Incomplete), subscriptionOf(c, billing.Active),
 		subscriptionOf(c, billing.Active)}
 	for range random.IntN(6) {
-		sub := subscriptionOf(c, []billing.Status{billing.Active, billing.PastDue, billing.Unpaid, billing.Paused}[random.IntN(4)])
+		statuses := []billing.Status{billing.Active, billing.PastDue, billing.Unpaid, billing.Paused}
+		sub := subscriptionOf(c, statuses[random.IntN(len(statuses))])
 		sub.Plan = []string{"starter", "pro"}[random.IntN(2)]
 		history = append(history, sub)
 	}

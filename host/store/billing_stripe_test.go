@@ -33,16 +33,14 @@ type paidTime struct {
 }
 
 type fakeSubscription struct {
-	id, status   string
-	plan         string // of the price of its item
-	lastPaid     string // of the last invoice that was paid
-	start, end   time.Time
-	cancelAtEnd  bool
-	endedAt      time.Time
-	metadata     map[string]string
-	pending      bool // an update that is not paid
-	checkout     string
-	returnToFree bool
+	id, status  string
+	plan        string // of the price of its item
+	lastPaid    string // of the last invoice that was paid
+	start, end  time.Time
+	cancelAtEnd bool
+	endedAt     time.Time
+	metadata    map[string]string
+	pending     bool // an update that is not paid
 }
 
 // graceDays is how long the fake retries a declined renewal: longer than a month, as Stripe can be told to.
@@ -74,7 +72,8 @@ func (f *fakeStripe) pass(now time.Time) {
 			s.start, s.end = s.end, s.end.AddDate(0, 1, 0)
 			if f.declines {
 				s.status = "past_due"
-				f.paid = append(f.paid, paidTime{smaller(s.plan, s.lastPaid), s.start, s.start.AddDate(0, 0, graceDays)})
+				until := s.start.AddDate(0, 0, graceDays)
+				f.paid = append(f.paid, paidTime{smaller(s.plan, s.lastPaid), s.start, until})
 				continue
 			}
 			f.pay(s)
@@ -122,7 +121,8 @@ func (s *fakeSubscription) json() map[string]any {
 		"latest_invoice": map[string]any{"id": "in_1", "hosted_invoice_url": "https://stripe.example/in_1"},
 		"items": map[string]any{"object": "list", "data": []any{map[string]any{"id": "si_" + s.id,
 			"current_period_start": s.start.Unix(), "current_period_end": s.end.Unix(),
-			"price": map[string]any{"id": "price_" + s.plan, "lookup_key": fmt.Sprintf("assay_%s_%d", s.plan, price.Cents)}}}}}
+			"price": map[string]any{"id": "price_" + s.plan,
+				"lookup_key": fmt.Sprintf("assay_%s_%d", s.plan, price.Cents)}}}}}
 	if s.cancelAtEnd {
 		out["cancel_at"] = s.end.Unix()
 	}
@@ -252,7 +252,8 @@ func (c *customerOfStripe) checkout(account string) billing.Checkout {
 
 // deliver applies the events that Stripe has sent, in random order, some of them twice.
 func (c *customerOfStripe) deliver() {
-	events := append(c.stripe.events, c.sub.id)
+	c.stripe.change(c.sub)
+	events := c.stripe.events
 	c.stripe.events = nil
 	c.random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	for _, id := range events {
@@ -277,7 +278,7 @@ func (c *customerOfStripe) step() {
 	case 4:
 		did = fmt.Sprint("cancel ", c.billing.Cancel(c.Context(), c.account))
 	case 5:
-		did = fmt.Sprint("resume ", c.billing.Resume(c.Context(), c.account))
+		did = fmt.Sprint("resume ", c.billing.ChangePlan(c.Context(), c.account, c.sub.lastPaid))
 	case 6:
 		switch c.sub.status {
 		case "past_due":

@@ -336,7 +336,8 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 			"refunds %+v, want one of pro, done: %v", refunds, done)
 	}
 	// Once the first one has ended, the account can subscribe again.
-	apply(t, s, subscriptionOf(first, billing.Canceled), subscriptionOf(beginCheckout(t, s, claim.Account, "pro"), billing.Active))
+	third := beginCheckout(t, s, claim.Account, "pro")
+	apply(t, s, subscriptionOf(first, billing.Canceled), subscriptionOf(third, billing.Active))
 	expect(t, "after subscribing again", keyStatus(t, s, claim.Key), "pro 1500")
 }
 

@@ -5,14 +5,8 @@ package billing
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"assay/host/check"
 )
@@ -74,50 +68,19 @@ type Subscription struct {
 	Status    Status
 	PaidUntil time.Time // the end of the period that was paid last
 	EndsAt    time.Time // when a cancelled subscription ends; zero if it is not cancelled
+
+	item string // Stripe's id of its item
 }
 
 // Reader reads a subscription at the provider. It gets the stored one, whose status is Incomplete if there is none yet.
 // A result without ID says that the provider does not have it.
 type Reader func(ctx context.Context, stored Subscription) (Subscription, error)
 
-const (
-	// PayLife is how long a checkout can be paid, as in Stripe.
-	PayLife = 24 * time.Hour
-	// ClaimLife is how long the browser that began a checkout can claim the key. Payment events arrive up to three days
-	// late.
-	ClaimLife = 7 * 24 * time.Hour
-)
-
-// Checkout is one attempt to subscribe. An account or browser has at most one that is open.
-type Checkout struct {
-	ID       string   // co_..., also sent to the provider
-	Session  [32]byte // SHA-256 of the browser's token
-	Account  string   // the account whose plan changes; "" for a new customer
-	Plan     string
-	Provider string
-	Paid     bool       // already when it begins: the plan is free
-	At       time.Time  // when it begins; after a pause if it is in the future
-	Tabs     [][32]byte // sessions of the browser's earlier checkouts; empty if there is an account
-}
-
 // Refund is a subscription that was paid although the account had one.
 type Refund struct {
 	Plan string
 	At   time.Time // when the payment arrived
 	Done bool      // the provider has cancelled it and returned the money
-}
-
-// Claim is the result of a checkout, for the browser that began it.
-type Claim struct {
-	Plan    string
-	Account string
-	Key     string // shown only once; "" if it was shown before, or for an upgrade
-	KeyID   string
-	Hint    string // of the key, see apikey.Hint
-	Upgrade bool   // an existing account's plan changed; its keys stay the same
-	Ended   bool   // the subscription has already ended: the key does not work until another one serves
-
-	Refunded bool // the account was already subscribed, so this payment is returned and there is no key
 }
 
 // Errors of this package.
@@ -153,10 +116,8 @@ type Accounts interface {
 	BeginCheckout(ctx context.Context, c Checkout) error
 	// SetPage stores the provider's id of a checkout's page.
 	SetPage(ctx context.Context, checkout, page string) error
-	// OtherPages returns the pages of the other open checkouts of a checkout's account or browser, by checkout.
-	OtherPages(ctx context.Context, checkout string) (map[string]string, error)
-	// CloseCheckout ends an open checkout that another one replaces. A payment that arrives all the same counts.
-	CloseCheckout(ctx context.Context, checkout string) error
+	// OtherPages returns the pages of the other open checkouts of a checkout's account or browser.
+	OtherPages(ctx context.Context, checkout string) ([]string, error)
 	// PollPage returns the page of the session's unpaid checkout, or "" if there is none or it was returned within the
 	// interval.
 	PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, err error)
@@ -165,9 +126,8 @@ type Accounts interface {
 	// in the meantime, so what is stored last was read last, whatever the order of events. A subscription that is paid
 	// although the account has a live one, or one from another tab, becomes a due refund.
 	Apply(ctx context.Context, subscription string, read Reader) error
-	// StaleSubscriptions returns the ids of the provider's subscriptions whose period is over, and that were last read
-	// before the given time.
-	StaleSubscriptions(ctx context.Context, provider string, readBefore time.Time) ([]string, error)
+	// DueSubscriptions returns the ids of the provider's subscriptions whose period is over.
+	DueSubscriptions(ctx context.Context, provider string) ([]string, error)
 	// DueRefunds returns the provider's subscriptions that are to be refunded: the given one, or all if it is "".
 	DueRefunds(ctx context.Context, provider, subscription string) ([]Subscription, error)
 	// Refunded records that a subscription was cancelled and refunded.
@@ -217,17 +177,6 @@ type Events interface {
 	Event(body []byte, signature string) (subscription string, err error)
 }
 
-// Page is a provider's page that asks for a card.
-type Page struct{ ID, URL string }
-
-// Pages is implemented by providers whose pages stay open until they are paid or closed.
-type Pages interface {
-	// Paid returns the id of the subscription that was paid on a page, or "".
-	Paid(ctx context.Context, page string) (subscription string, err error)
-	// Close closes a page, or returns the id of the subscription that was paid on it.
-	Close(ctx context.Context, page string) (subscription string, err error)
-}
-
 // Receive reads the subscription that an event is about. Events may arrive repeatedly, late and in any order. It fails
 // with ErrSignature, or because of the provider, the database or a refund, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
@@ -262,38 +211,10 @@ func (b *Billing) Apply(ctx context.Context, id string, read Reader) error {
 	return errors.Join(err, b.refund(ctx, id))
 }
 
-// closeOthers closes the other open checkouts of a checkout's account or browser. It reports whether one of them turned
-// out to be paid.
-func (b *Billing) closeOthers(ctx context.Context, checkout string) (paid bool, err error) {
-	others, err := b.Accounts.OtherPages(ctx, checkout)
-	for other, page := range others {
-		subscription := ""
-		var failed error
-		if pages, ok := b.Provider.(Pages); ok && page != "" {
-			subscription, failed = pages.Close(ctx, page)
-		}
-		if failed == nil && subscription == "" {
-			failed = b.Accounts.CloseCheckout(ctx, other)
-		} else if failed == nil {
-			paid, failed = true, b.Apply(ctx, subscription, b.Provider.Read)
-		}
-		err = errors.Join(err, failed)
-	}
-	return paid, err
-}
-
-// staleAge is how long after its last reading a subscription whose period is over is read again, in case that the
-// provider's event was lost.
-const staleAge = time.Hour
-
 // Refresh reads the subscriptions whose period is over: those of the test checkout, which sends no events, and those
-// whose event is late.
+// whose event was lost.
 func (b *Billing) Refresh(ctx context.Context) error {
-	age := staleAge
-	if _, ok := b.Provider.(Events); !ok {
-		age = 0
-	}
-	ids, err := b.Accounts.StaleSubscriptions(ctx, b.Provider.Name(), b.Now().Add(-age))
+	ids, err := b.Accounts.DueSubscriptions(ctx, b.Provider.Name())
 	for _, id := range ids {
 		err = errors.Join(err, b.Apply(ctx, id, b.Provider.Read))
 	}
@@ -339,193 +260,5 @@ func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url str
 	return portal.Portal(ctx, s, returnTo)
 }
 
-// Session is a browser's side of a checkout.
-type Session struct {
-	Token string // the secret that claims the key; belongs in a cookie, never in a URL
-	URL   string // where to send the browser
-}
-
-// Order is a customer's wish to subscribe.
-type Order struct {
-	Plan     string
-	Account  string   // "" for a new customer
-	Tabs     []string // the tokens of checkouts that the browser began earlier
-	ReturnTo string   // the URL for the browser once it has paid
-	CancelTo string   // and if it has not
-
-	Pause time.Duration // before the key of a free plan is issued
-}
-
 // Sells reports whether paid plans can be bought.
-func (b *Billing) Sells() bool { _, closed := b.Provider.(*Closed); return !closed }
-
-// Subscribe begins a checkout of a plan for a new customer, or for an account without a subscription. A free plan needs
-// no payment. It fails with ErrNoPlan, ErrNotForSale, ErrSubscribed or ErrUnavailable.
-func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
-	offer, ok := OfferOf(o.Plan)
-	if !ok {
-		return Session{}, fmt.Errorf("%w: %q", ErrNoPlan, o.Plan)
-	}
-	if offer.Cents > 0 && !b.Sells() {
-		return Session{}, ErrNotForSale
-	}
-	if o.Account != "" {
-		if s, err := b.Accounts.Subscription(ctx, o.Account); err == nil && s.Status != Canceled {
-			return Session{}, ErrSubscribed
-		} else if err != nil && !errors.Is(err, ErrNotPaid) {
-			return Session{}, err
-		}
-	}
-	token := newToken()
-	c := Checkout{
-		ID: "co_" + ulid.Make().String(), Session: SessionHash(token), Account: o.Account, Plan: o.Plan,
-		Provider: b.Provider.Name(), Paid: offer.Cents == 0, At: b.Now(),
-	}
-	if c.Paid {
-		c.At = c.At.Add(o.Pause)
-	}
-	if o.Account == "" {
-		for _, tab := range o.Tabs {
-			c.Tabs = append(c.Tabs, SessionHash(tab))
-		}
-	}
-	if err := b.Accounts.BeginCheckout(ctx, c); err != nil {
-		return Session{}, err
-	}
-	if c.Paid {
-		return Session{Token: token, URL: o.ReturnTo}, nil
-	}
-	// One page at a time: a card tester gets no second one, and nobody pays twice.
-	if paid, err := b.closeOthers(ctx, c.ID); err != nil {
-		return Session{}, fmt.Errorf("closing other checkouts: %w", err)
-	} else if paid {
-		return Session{Token: token, URL: o.ReturnTo}, nil
-	}
-	page, err := b.Provider.Checkout(ctx, c, o.ReturnTo, o.CancelTo)
-	if err == nil && page.ID != "" {
-		err = b.Accounts.SetPage(ctx, c.ID, page.ID)
-	}
-	if err != nil {
-		return Session{}, fmt.Errorf("opening checkout: %w", err)
-	}
-	return Session{Token: token, URL: page.URL}, nil
-}
-
-// pollInterval is how often the provider is asked whether a checkout was paid, at most.
-const pollInterval = 2 * time.Second
-
-// Claim issues the key of the browser's paid checkout. If the provider's event is late, it asks the provider. Further
-// calls return only its hint. It fails with ErrNoCheckout, ErrPending or a *PausedError.
-func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
-	session := SessionHash(token)
-	claim, err := b.Accounts.Claim(ctx, session)
-	pages, ok := b.Provider.(Pages)
-	if !ok || !errors.Is(err, ErrPending) {
-		return claim, err
-	}
-	page, failed := b.Accounts.PollPage(ctx, session, pollInterval)
-	if failed != nil || page == "" {
-		return claim, errors.Join(err, failed)
-	}
-	subscription, failed := pages.Paid(ctx, page)
-	if failed == nil && subscription != "" {
-		failed = b.Apply(ctx, subscription, b.Provider.Read)
-	}
-	if failed != nil || subscription == "" {
-		return claim, errors.Join(err, failed)
-	}
-	return b.Accounts.Claim(ctx, session)
-}
-
-// Reissue revokes the claimed key and issues another, for a customer who never saw the first. It fails with
-// ErrNoCheckout or ErrNoReissue.
-func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
-	return b.Accounts.Reissue(ctx, SessionHash(token))
-}
-
-// Quote is what a change of plan means.
-type Quote struct {
-	Offer   Offer
-	Current Subscription
-	Due     int64     // cents to be paid now
-	From    time.Time // when the plan changes; zero: at once
-}
-
-// Quote returns what a change of an account's plan means. It fails like ChangePlan.
-func (b *Billing) Quote(ctx context.Context, account, plan string) (Quote, error) {
-	offer, ok := OfferOf(plan)
-	if !ok {
-		return Quote{}, fmt.Errorf("%w: %q", ErrNoPlan, plan)
-	}
-	s, err := b.live(ctx, account)
-	q := Quote{Offer: offer, Current: s}
-	switch {
-	case err != nil || plan == s.Plan: // nothing is due, and nothing changes
-	case !s.raises(offer):
-		q.From = s.PaidUntil
-	default:
-		q.Due, err = b.Provider.Due(ctx, s, offer)
-	}
-	return q, err
-}
-
-// raises reports whether an offer costs more than the plan that is served.
-func (s Subscription) raises(o Offer) bool {
-	current, _ := OfferOf(s.Plan)
-	return o.Cents > current.Cents
-}
-
-// ChangePlan moves an account's subscription to another plan. Its keys stay the same. A dearer plan begins at once, when
-// it is paid; a cheaper one at the end of the paid period. The served plan reverts an earlier choice or a cancellation.
-// It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale, ErrDue, ErrUnavailable or an *UnpaidError.
-func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
-	offer, ok := OfferOf(plan)
-	if !ok {
-		return fmt.Errorf("%w: %q", ErrNoPlan, plan)
-	}
-	return b.change(ctx, account, func(ctx context.Context, s Subscription) (Subscription, error) {
-		return b.Provider.Change(ctx, s, offer)
-	})
-}
-
-// Cancel ends an account's subscription at the end of the paid period. It fails with ErrNotPaid or ErrUnavailable.
-func (b *Billing) Cancel(ctx context.Context, account string) error {
-	return b.change(ctx, account, b.Provider.Cancel)
-}
-
-// Resume reverts Cancel and changes that have not begun. It fails with ErrNotPaid or ErrUnavailable.
-func (b *Billing) Resume(ctx context.Context, account string) error {
-	s, err := b.live(ctx, account)
-	if err != nil {
-		return err
-	}
-	return b.ChangePlan(ctx, account, s.Plan)
-}
-
-// live returns the account's subscription. It fails with ErrNotPaid if there is none or it has ended.
-func (b *Billing) live(ctx context.Context, account string) (Subscription, error) {
-	s, err := b.Accounts.Subscription(ctx, account)
-	if err == nil && !s.Status.Live() {
-		err = ErrNotPaid
-	}
-	return s, err
-}
-
-// change requests a change from the provider and stores the outcome immediately, because the provider's own event for
-// it may take a while.
-func (b *Billing) change(ctx context.Context, account string, request Reader) error {
-	s, err := b.live(ctx, account)
-	if err != nil {
-		return err
-	}
-	return b.Accounts.Apply(ctx, s.ID, request)
-}
-
-// SessionHash returns the hash under which a checkout's token is stored.
-func SessionHash(token string) [32]byte { return sha256.Sum256([]byte(token)) }
-
-func newToken() string {
-	raw := make([]byte, 32)
-	rand.Read(raw)
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
+func (b *Billing) Sells() bool { t, ok := b.Provider.(*TestCheckout); return !ok || !t.Closed }

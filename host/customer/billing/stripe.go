@@ -11,6 +11,7 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
+	"golang.org/x/time/rate"
 )
 
 // Stripe is the provider that uses Stripe's hosted checkout. Its fields must not change after the first call.
@@ -33,6 +34,20 @@ var (
 // stripeTimeout limits one attempt of a call; the caller's context limits all attempts together.
 const stripeTimeout = 20 * time.Second
 
+// stripeRate is how many calls a host makes in a second, at most; the others wait. Stripe refuses more than 25 in test
+// mode, so a visitor who begins checkouts or reloads pages could otherwise keep payments from being read.
+const stripeRate = 20
+
+// paced sends calls at a limited rate.
+type paced struct{ *rate.Limiter }
+
+func (p *paced) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := p.Wait(r.Context()); err != nil {
+		return nil, err
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // Keys of a subscription's metadata.
 const (
 	metaCheckout = "assay_checkout" // the id of its checkout
@@ -46,7 +61,8 @@ const (
 // base URL in tests; "" is Stripe's own.
 func NewStripe(key, secret, url string) *Stripe {
 	cfg := &stripe.BackendConfig{
-		HTTPClient:        &http.Client{Timeout: stripeTimeout},
+		HTTPClient: &http.Client{Timeout: stripeTimeout,
+			Transport: &paced{rate.NewLimiter(stripeRate, stripeRate)}},
 		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // the default writes to standard output
 		MaxNetworkRetries: stripe.Int64(2),
 		EnableTelemetry:   stripe.Bool(false),
@@ -111,6 +127,9 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 // Paid implements Pages.
 func (s *Stripe) Paid(ctx context.Context, page string) (string, error) {
 	session, err := s.client.V1CheckoutSessions.Retrieve(ctx, page, nil)
+	if isStripeError(err, stripe.ErrorCodeResourceMissing) { // it belongs to another Stripe account
+		return "", nil
+	}
 	if err != nil {
 		return "", stripeError("reading Stripe's checkout", err)
 	}
@@ -177,120 +196,6 @@ func (s *Stripe) Read(ctx context.Context, stored Subscription) (Subscription, e
 	return s.subscription(current), nil
 }
 
-// Due implements Provider.
-func (s *Stripe) Due(ctx context.Context, sub Subscription, o Offer) (int64, error) {
-	if sub.Status != Active {
-		return 0, ErrDue
-	}
-	item, price, err := s.itemAndPrice(ctx, sub, o)
-	if err != nil {
-		return 0, err
-	}
-	preview, err := s.client.V1Invoices.CreatePreview(ctx, &stripe.InvoiceCreatePreviewParams{
-		Subscription: stripe.String(sub.ID),
-		SubscriptionDetails: &stripe.InvoiceCreatePreviewSubscriptionDetailsParams{
-			Items: []*stripe.InvoiceCreatePreviewSubscriptionDetailsItemParams{
-				{ID: stripe.String(item), Price: stripe.String(price)},
-			},
-			BillingCycleAnchorNow: stripe.Bool(true),
-			ProrationBehavior:     stripe.String("always_invoice"),
-		},
-	})
-	if err != nil {
-		return 0, stripeError("computing the amount due", err)
-	}
-	return preview.AmountDue, nil
-}
-
-// itemAndPrice returns the ids of a subscription's item and of an offer's price.
-func (s *Stripe) itemAndPrice(ctx context.Context, sub Subscription, o Offer) (item, price string, err error) {
-	if price, err = s.price(ctx, o); err != nil {
-		return "", "", err
-	}
-	current, err := s.client.V1Subscriptions.Retrieve(ctx, sub.ID, nil)
-	if err != nil {
-		return "", "", stripeError("reading the subscription", err)
-	}
-	if current.Items == nil || len(current.Items.Data) == 0 {
-		return "", "", fmt.Errorf("reading the subscription: %s has no item", sub.ID)
-	}
-	return current.Items.Data[0].ID, price, nil
-}
-
-// Change implements Provider.
-func (s *Stripe) Change(ctx context.Context, stored Subscription, o Offer) (Subscription, error) {
-	now, err := s.Read(ctx, stored)
-	if err != nil || o.Plan.Name == now.Plan && now.NextPlan == "" && now.EndsAt.IsZero() {
-		return now, err // perhaps it is repeated
-	}
-	if o.Cents == 0 {
-		return s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
-			Metadata: map[string]string{metaThen: o.Plan.Name}})
-	}
-	if o.Plan.Name != now.Plan && now.Status != Active {
-		return now, ErrDue
-	}
-	if !now.raises(o) {
-		return s.changeLater(ctx, now, o)
-	}
-	if now.NextPlan != "" || !now.EndsAt.IsZero() {
-		// What is left of the plan that was paid is credited, not of the one that would follow.
-		paid, _ := OfferOf(now.Plan)
-		if now, err = s.changeLater(ctx, now, paid); err != nil {
-			return now, err
-		}
-	}
-	item, price, err := s.itemAndPrice(ctx, now, o)
-	if err != nil {
-		return now, err
-	}
-	// The period begins anew: a day of a larger plan in each month would otherwise buy the quota of the whole month.
-	p := &stripe.SubscriptionUpdateParams{
-		Items:                 []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(item), Price: stripe.String(price)}},
-		BillingCycleAnchorNow: stripe.Bool(true),
-		ProrationBehavior:     stripe.String("always_invoice"),
-		PaymentBehavior:       stripe.String("pending_if_incomplete"),
-	}
-	p.AddExpand("latest_invoice")
-	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
-	if err != nil {
-		return now, stripeError("changing the subscription", err)
-	}
-	if changed.PendingUpdate != nil { // Stripe drops the update unless its invoice is paid within a day
-		unpaid := &UnpaidError{}
-		if changed.LatestInvoice != nil {
-			unpaid.URL = changed.LatestInvoice.HostedInvoiceURL
-		}
-		return now, unpaid
-	}
-	return s.subscription(changed), nil
-}
-
-// changeLater changes what follows the period that was paid to an offer, which may be that of the same plan.
-func (s *Stripe) changeLater(ctx context.Context, now Subscription, o Offer) (Subscription, error) {
-	item, price, err := s.itemAndPrice(ctx, now, o)
-	if err != nil {
-		return now, err
-	}
-	keeps := ""
-	if o.Plan.Name != now.Plan {
-		keeps = fmt.Sprintf("%s until %d", now.Plan, now.PaidUntil.Unix())
-	}
-	return s.update(ctx, now, &stripe.SubscriptionUpdateParams{
-		Items:             []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(item), Price: stripe.String(price)}},
-		ProrationBehavior: stripe.String("none"), CancelAtPeriodEnd: stripe.Bool(false),
-		Metadata: map[string]string{metaKeeps: keeps, metaThen: ""},
-	})
-}
-
-func (s *Stripe) update(ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams) (Subscription, error) {
-	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
-	if err != nil {
-		return now, stripeError("changing the subscription", err)
-	}
-	return s.subscription(changed), nil
-}
-
 // Portal implements Portal with Stripe's customer portal, which the operator configures in Stripe's dashboard.
 func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) (string, error) {
 	session, err := s.client.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
@@ -300,12 +205,6 @@ func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) 
 		return "", stripeError("opening Stripe's customer portal", err)
 	}
 	return session.URL, nil
-}
-
-// Cancel implements Provider.
-func (s *Stripe) Cancel(ctx context.Context, sub Subscription) (Subscription, error) {
-	return s.update(ctx, sub, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
-		Metadata: map[string]string{metaThen: ""}})
 }
 
 // Refund implements Provider. Stripe refuses to cancel a subscription or refund a payment twice, which is then done.
@@ -384,6 +283,7 @@ func (s *Stripe) subscription(current *stripe.Subscription) Subscription {
 	}
 	if current.Items != nil && len(current.Items.Data) > 0 {
 		item := current.Items.Data[0]
+		out.item = item.ID
 		var kept string
 		var until int64
 		_, err := fmt.Sscanf(current.Metadata[metaKeeps], "%s until %d", &kept, &until)

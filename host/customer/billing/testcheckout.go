@@ -16,6 +16,8 @@ type TestCheckout struct {
 	Now func() time.Time
 	// Page is the path of the card form, to which the checkout's id is appended.
 	Page string
+	// Closed is set on hosts that sell no paid plans. Subscriptions from the test checkout can still be cancelled.
+	Closed bool
 }
 
 var _ Provider = (*TestCheckout)(nil)
@@ -24,10 +26,13 @@ var _ Provider = (*TestCheckout)(nil)
 func (*TestCheckout) Name() string { return "test" }
 
 // Test implements Provider.
-func (*TestCheckout) Test() bool { return true }
+func (t *TestCheckout) Test() bool { return !t.Closed }
 
 // Checkout implements Provider.
 func (t *TestCheckout) Checkout(_ context.Context, c Checkout, _, _ string) (Page, error) {
+	if t.Closed {
+		return Page{}, ErrNotForSale
+	}
 	return Page{URL: t.Page + url.PathEscape(c.ID)}, nil
 }
 
@@ -57,16 +62,12 @@ type CardError struct {
 
 func (e *CardError) Error() string { return e.Reason }
 
-// laterDeclined is accepted at checkout. Each later payment is declined.
-const laterDeclined = "4000000000000341"
-
 // testCards maps Stripe's published test numbers to the reason why each is declined; "" if it is accepted.
 var testCards = map[string]string{
 	"4242424242424242": "", "4000056655665556": "", "5555555555554444": "", "2223003122003222": "",
 	"5200828282828210": "", "5105105105105100": "", "378282246310005": "", "371449635398431": "",
 	"6011111111111117": "", "6011000990139424": "", "3056930009020004": "", "36227206271667": "",
 	"3566002020360505": "", "6200000000000005": "", "4000002500003155": "",
-	laterDeclined:      "",
 	"4000000000000002": "Your card was declined.",
 	"4000000000009995": "Your card has insufficient funds.",
 	"4000000000009987": "Your card was declined.",
@@ -108,12 +109,8 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Subscription, erro
 	}
 	// The ids derive from the checkout, so that paying twice creates one subscription.
 	id := strings.TrimPrefix(checkout, "co_")
-	customer := "test_cus_" + id
-	if number == laterDeclined {
-		customer = declines + id
-	}
-	return Subscription{ID: "test_sub_" + id, Provider: t.Name(), Checkout: checkout, Customer: customer, Plan: plan,
-		Status: Active, PaidUntil: t.Now().AddDate(0, 1, 0)}, nil
+	return Subscription{ID: "test_sub_" + id, Provider: t.Name(), Checkout: checkout, Customer: "test_cus_" + id,
+		Plan: plan, Status: Active, PaidUntil: t.Now().AddDate(0, 1, 0)}, nil
 }
 
 // Read is a Reader of a subscription that was just paid. It changes nothing if it is repeated.
@@ -123,9 +120,6 @@ func (s Subscription) Read(_ context.Context, stored Subscription) (Subscription
 	}
 	return s, nil
 }
-
-// declines begins the ids of customers whose card is declined later.
-const declines = "test_declines_"
 
 func (t *TestCheckout) checkExpiry(text string) error {
 	text = strings.NewReplacer(" ", "", "-", "/", ".", "/").Replace(text)
@@ -147,15 +141,12 @@ func (t *TestCheckout) checkExpiry(text string) error {
 	return nil
 }
 
-// Read implements Provider. A period lasts a month, and the test checkout gives up on a declined payment at once.
+// Read implements Provider. A period lasts a month.
 func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, error) {
 	now := t.Now()
 	for s.Status == Active && s.EndsAt.IsZero() && !now.Before(s.PaidUntil) {
 		if s.PaidUntil = s.PaidUntil.AddDate(0, 1, 0); s.NextPlan != "" {
 			s.Plan, s.NextPlan = s.NextPlan, ""
-		}
-		if strings.HasPrefix(s.Customer, declines) {
-			s.Status, s.PaidUntil = Unpaid, s.PaidUntil.AddDate(0, -1, 0)
 		}
 	}
 	if !s.EndsAt.IsZero() && !now.Before(s.EndsAt) {
@@ -166,6 +157,9 @@ func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, er
 
 // Due implements Provider: the price of a month without what is left of the one that was paid.
 func (t *TestCheckout) Due(_ context.Context, s Subscription, o Offer) (int64, error) {
+	if t.Closed {
+		return 0, ErrNotForSale
+	}
 	current, _ := OfferOf(s.Plan)
 	left, month := s.PaidUntil.Sub(t.Now()), s.PaidUntil.Sub(s.PaidUntil.AddDate(0, -1, 0))
 	return o.Cents - int64(math.Round(float64(current.Cents)*max(0, left.Hours())/month.Hours())), nil
@@ -176,10 +170,10 @@ func (t *TestCheckout) Change(_ context.Context, s Subscription, o Offer) (Subsc
 	switch {
 	case o.Plan.Name == s.Plan:
 		s.NextPlan, s.EndsAt = "", time.Time{}
+	case s.raises(o) && t.Closed:
+		return s, ErrNotForSale
 	case o.Cents > 0 && s.Status != Active:
 		return s, ErrDue
-	case s.raises(o) && strings.HasPrefix(s.Customer, declines):
-		return s, &UnpaidError{}
 	case s.raises(o):
 		s.Plan, s.NextPlan, s.EndsAt, s.PaidUntil = o.Plan.Name, "", time.Time{}, t.Now().AddDate(0, 1, 0)
 	case o.Cents == 0:
@@ -198,27 +192,3 @@ func (t *TestCheckout) Cancel(_ context.Context, s Subscription) (Subscription, 
 
 // Refund implements Provider. No money moved.
 func (*TestCheckout) Refund(context.Context, Subscription) error { return nil }
-
-// Closed is the provider of hosts that sell no paid plans. Subscriptions from the test checkout can still be cancelled.
-type Closed struct{ TestCheckout }
-
-var _ Provider = (*Closed)(nil)
-
-// Test implements Provider.
-func (*Closed) Test() bool { return false }
-
-// Checkout implements Provider. It fails with ErrNotForSale.
-func (*Closed) Checkout(context.Context, Checkout, string, string) (Page, error) {
-	return Page{}, ErrNotForSale
-}
-
-// Due implements Provider. It fails with ErrNotForSale.
-func (*Closed) Due(context.Context, Subscription, Offer) (int64, error) { return 0, ErrNotForSale }
-
-// Change implements Provider. It fails with ErrNotForSale for a dearer plan.
-func (c *Closed) Change(ctx context.Context, s Subscription, o Offer) (Subscription, error) {
-	if s.raises(o) {
-		return s, ErrNotForSale
-	}
-	return c.TestCheckout.Change(ctx, s, o)
-}

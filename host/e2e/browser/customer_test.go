@@ -234,11 +234,11 @@ func (n *newcomer) manage() {
 	n.look("change")
 	n.press("Pay €80 and change to Pro", "The change is made.")
 	n.look("plan")
-	n.press("Overview", "of 1,500 checks")
+	n.press("Overview", "Recent checks")
 	n.capture("overview") // also the picture in README.md
 	n.press("As a table", "Day (UTC)")
 	n.write("value", "DE89370400440532013000")
-	n.press("Check", "Reference chk_")
+	n.press("Check", "Every 10 points double the odds of fraud")
 	n.see("iban")
 	if !evaluate[bool](n.person, `document.getElementById("days").open`) {
 		n.Error("a check folds the table of the chart")

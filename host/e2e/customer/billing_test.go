@@ -53,7 +53,8 @@ func (s *stripeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/v1/subscriptions/"):
 		pending := "null"
 		if r.Method == http.MethodPost {
-			if s.pending = r.PostForm.Get("payment_behavior") == "pending_if_incomplete"; s.pending { // the card is declined
+			s.pending = r.PostForm.Get("payment_behavior") == "pending_if_incomplete"
+			if s.pending { // the card is declined
 				pending = `{"expires_at": 1}`
 			}
 		}

@@ -20,8 +20,8 @@ const TestCheckoutPath = "/checkout/test/"
 const (
 	donePath         = "/checkout/done"
 	maxOpenCheckouts = 5 // checkouts that a browser's cookie remembers
-	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits. A browser
-	// or account has one open checkout, so visitors of one network need no limit.
+	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits. A
+	// browser or account has one open page, so visitors of one network need no limit.
 	maxCheckouts    = 60
 	checkoutsWindow = time.Minute
 
@@ -51,11 +51,12 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		if pause, err = c.takeFreeKey(work, c.cfg.Client(ctx.Context())); err != nil {
 			return err
 		}
-	} else if _, ok, err := c.cfg.Store.Take(work, "checkouts", netip.Prefix{}, maxCheckouts, checkoutsWindow); err != nil {
+	} else if _, ok, err := c.cfg.Store.Take(work, "checkouts", netip.Prefix{}, maxCheckouts,
+		checkoutsWindow); err != nil {
 		return err
 	} else if !ok {
-		return &pageError{fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was charged; " +
-			"please try again in a minute."}
+		return &pageError{fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was " +
+			"charged; please try again in a minute."}
 	}
 	earlier := c.checkouts(ctx)
 	checkout, err := c.cfg.Billing.Subscribe(work, billing.Order{
@@ -148,8 +149,7 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
-	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, it has expired, or you began another " +
-		"one. Nothing was charged."}
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
 	if c.testProvider() == nil {
 		return billing.Offer{}, gone
 	}
@@ -211,6 +211,9 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		ctx.Set("Refresh", strconv.Itoa(seconds))
 		return c.render(ctx, "pending", nil, view{"Title": "Your key is being issued", "Seconds": seconds})
 	case errors.Is(err, billing.ErrPending):
+		if errors.Is(err, billing.ErrUnavailable) {
+			c.warn("the payment of a checkout cannot be looked up", err)
+		}
 		ctx.Status(fiber.StatusPaymentRequired)
 		ctx.Set("Refresh", "2")
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})

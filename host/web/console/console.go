@@ -252,7 +252,6 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
-	c.signedIn(fiber.MethodPost, "/dashboard/plan/resume", c.resumePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
 }
 

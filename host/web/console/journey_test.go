@@ -58,7 +58,7 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.follow("Change to Pro")
 	v.press("Pay €80 and change to Pro").is(200, "You are on Pro: 0 of 1,500")
 	v.press("Cancel subscription").is(200, "ends on")
-	v.press("Keep Pro").is(200, "Your plan and subscription continue.")
+	v.press("Keep Pro").is(200, "The change is made.")
 	v.press("Sign out").is(200, "Prices")
 	v.get("/dashboard").is(200, "It was shown next to your API key.")
 	v.press("Sign in", "code", lost).is(401, "There is no such sign-in code.")

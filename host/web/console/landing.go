@@ -5,7 +5,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"assay/docs"
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -21,7 +20,7 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 		return err
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Try": form, "Figures": figures(docs.Results)})
+		"Offers": billing.Offers(), "Try": form, "URL": c.url(ctx, "")})
 }
 
 // try checks a domain without a key, within the limit of the endpoint without a key.
@@ -57,12 +56,11 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 
 // tryForm is a form to try a check, as submitted, and its outcome.
 type tryForm struct {
-	Value    string
-	Type     entity.Type
-	Decision *check.Decision   // nil: nothing was checked
-	Error    string            // shown to the customer
-	Scoring  *decision.Scoring // why; nil: it is not explained
-	Bars     []bar
+	Value                 string
+	Type                  entity.Type
+	Decision              *check.Decision // nil: nothing was checked
+	Error                 string          // shown to the customer
+	*decision.Explanation                 // nil: it is not explained
 }
 
 // finish sets the outcome of the check and the status of the response. It returns unexpected errors.

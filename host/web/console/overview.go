@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -81,19 +80,9 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 		country, _ := entity.Country(field(ctx, "country"))
 		e, err := entity.Parse(form.Type, form.Value, country)
 		if err == nil {
-			form.Scoring, err = c.scoring(work, s, decision.Ref, e)
+			form.Explanation, err = c.cfg.Explainer.Explain(work, s.holder(), decision.Ref, e)
 		}
 		c.warn("a check is not explained", err)
-		form.Bars = bars(form.Scoring)
 	}
 	return c.showOverview(ctx, s, form)
-}
-
-// scoring returns why a check that was just made scored as it did.
-func (c *Console) scoring(ctx context.Context, s *session, ref string, e entity.Entity) (*decision.Scoring, error) {
-	explained, err := c.cfg.Explainer.Explain(ctx, s.holder(), ref, e)
-	if err != nil {
-		return nil, err
-	}
-	return cmp.Or(explained.DecidedBy, explained.Today), nil
 }

@@ -40,7 +40,6 @@ var notes = map[string]string{
 	"replaced":    "The override is saved in place of the earlier one for the same value.",
 	"changed":     "The change is made. Your keys stay the same.",
 	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
-	"resumed":     "Your plan and subscription continue.",
 	"moved":       "The webhook's URL has changed. Its secret stays the same.",
 	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
@@ -74,7 +73,7 @@ func capitalize(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + 
 
 var templateFuncs = template.FuncMap{
 	"asset": asset,
-	"euros": euros,
+	"euros": euros, "bars": bars,
 	"accepted": func(links []Link) []Link {
 		return slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !l.Accepted })
 	},

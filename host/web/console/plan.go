@@ -11,8 +11,16 @@ import (
 	"assay/host/customer/billing"
 )
 
-// maxPlanChanges is how often an account may change its plan in an hour.
-const maxPlanChanges = 10
+// What an account may do in an hour: each change can be a card that is declined, and quotes ask the payment provider.
+const maxPlanChanges, maxQuotes = 10, 60
+
+func (c *Console) takePlanChange(ctx context.Context, s *session, action string, limit int) error {
+	_, ok, err := c.cfg.Store.Take(ctx, action+s.Account, netip.Prefix{}, limit, time.Hour)
+	if err == nil && !ok {
+		err = &pageError{fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour."}
+	}
+	return err
+}
 
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
@@ -41,6 +49,11 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 
 // planChange shows what a change of plan costs and changes, before the customer confirms it.
 func (c *Console) planChange(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.takePlanChange(work, s, "quote ", maxQuotes); err != nil {
+		return err
+	}
 	return c.showQuote(ctx, s, query(ctx, "plan"), nil)
 }
 
@@ -61,14 +74,12 @@ func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *bil
 		"Rows": []billing.Offer{before, quote.Offer}, "Unpaid": unpaid, "Portal": c.cfg.Billing.HasPortal()})
 }
 
-// changePlan changes the plan as confirmed. Cards are declined a few times an hour only.
+// changePlan changes the plan as confirmed.
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(work, "plan change "+s.Account, netip.Prefix{}, maxPlanChanges, time.Hour); err != nil {
+	if err := c.takePlanChange(work, s, "plan change ", maxPlanChanges); err != nil {
 		return err
-	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour."}
 	}
 	plan := field(ctx, "plan")
 	err := c.cfg.Billing.ChangePlan(work, s.Account, plan)
@@ -84,12 +95,6 @@ func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
 	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work, s.Account))
-}
-
-func (c *Console) resumePlan(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	return c.showPlanChange(ctx, "resumed", c.cfg.Billing.Resume(work, s.Account))
 }
 
 // changePayment redirects to the provider's pages, where the customer changes the card: this host never sees its

@@ -3,14 +3,16 @@ package console
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"assay/docs"
 	"assay/host/access/admission"
 	"assay/registry/expect"
 )
@@ -120,20 +122,23 @@ func TestTooManyVisitors(t *testing.T) {
 	v.post("/try", "domain", "example.com").is(429, "Too many visitors are trying checks at the moment.")
 }
 
-// TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.
+// TestFigures checks that the landing page's figures and example are those of the documents.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	plain := strings.ReplaceAll(docs.Results, ",", "")
-	list := figures(docs.Results)
-	expect.Equal(t, "figures in the results", len(list), 3)
-	for _, f := range list {
-		number, _, _ := strings.Cut(f.Number, " ")
-		expect.That(t, strings.Contains(plain, number), "the results do not contain %s", f.Number)
+	scoring := string(expect.Value(os.ReadFile("../../../docs/decisions/scoring.md"))(t))
+	guide := string(expect.Value(os.ReadFile("../../../docs/guide/quickstart.md"))(t))
+	v := serve(t, nil).visitLanding(t)
+	rows := strings.Split(v.at.text("measured"), "%")
+	for _, row := range []string{"domains 48.1 20.8 265 of 28,332", "emails 67.6 50.0 6 of 2,800",
+		"phones 75.5 75.4 0 of 1,393", "IBANs 99.3 79.7 0 of 722"} {
+		f := strings.SplitN(row, " ", 4)
+		expect.That(t, strings.Contains(v.at.text("measured"), fmt.Sprintf("%s%s%%%s%% %s", f[0], f[1], f[2], f[3])),
+			"the page lacks %s: %q", row, rows)
+		honest := regexp.MustCompile(`(?m)^\| ` + f[0] + ` \| ` + f[3] + ` \|`)
+		fraud := regexp.MustCompile(`(?m)^\| ` + f[0] + `.*\| ` + f[1] + `% / ` + f[2] + `% \|$`)
+		expect.That(t, honest.MatchString(scoring) && fraud.MatchString(scoring),
+			"docs/decisions/scoring.md lacks %s", row)
 	}
-	const text = "# Results\n\n## Faults\n\n2026-01-31 10:00 UTC, revision 1.\n\n12345 records, 1 erasure.\n\n**2 " +
-		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
-	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
-		"killed hosts", "2026-01-31"}}
-	expect.NoDiff(t, "figures", want, figures(text))
-	expect.Equal(t, "figures of nothing", len(figures("# Results\n")), 0)
+	flat := strings.Join(strings.Fields(guide), " ")
+	expect.That(t, strings.Contains(flat, v.at.text("answer")), "the guide lacks the answer %s", v.at.text("answer"))
 }

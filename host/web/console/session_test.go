@@ -22,7 +22,7 @@ var posts = []string{
 	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test",
 	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
 	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
-	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume",
+	"/dashboard/plan", "/dashboard/plan/cancel",
 	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 

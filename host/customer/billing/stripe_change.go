@@ -1,0 +1,106 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stripe/stripe-go/v85"
+)
+
+// Due implements Provider.
+func (s *Stripe) Due(ctx context.Context, stored Subscription, o Offer) (int64, error) {
+	now, price, err := s.readWithPrice(ctx, stored, o)
+	if err != nil {
+		return 0, err
+	}
+	preview, err := s.client.V1Invoices.CreatePreview(ctx, &stripe.InvoiceCreatePreviewParams{
+		Subscription: stripe.String(now.ID),
+		SubscriptionDetails: &stripe.InvoiceCreatePreviewSubscriptionDetailsParams{
+			Items: []*stripe.InvoiceCreatePreviewSubscriptionDetailsItemParams{
+				{ID: stripe.String(now.item), Price: stripe.String(price)},
+			},
+			BillingCycleAnchorNow: stripe.Bool(true),
+			ProrationBehavior:     stripe.String("always_invoice"),
+		},
+	})
+	if err != nil {
+		return 0, stripeError("computing the amount due", err)
+	}
+	return preview.AmountDue, nil
+}
+
+// readWithPrice reads a subscription, and Stripe's id of an offer's price.
+func (s *Stripe) readWithPrice(ctx context.Context, stored Subscription, o Offer) (Subscription, string, error) {
+	now, err := s.Read(ctx, stored)
+	if err != nil || o.Cents == 0 {
+		return now, "", err
+	}
+	price, err := s.price(ctx, o)
+	return now, price, err
+}
+
+// Change implements Provider.
+func (s *Stripe) Change(ctx context.Context, stored Subscription, o Offer) (Subscription, error) {
+	now, price, err := s.readWithPrice(ctx, stored, o)
+	reverts := o.Plan.Name == now.Plan
+	later := now.NextPlan != "" || !now.EndsAt.IsZero()
+	switch {
+	case err != nil || reverts && !later: // perhaps it is repeated
+		return now, err
+	case o.Cents == 0:
+		return s.endWithPeriod(ctx, now, o.Plan.Name)
+	case !reverts && now.Status != Active:
+		return now, ErrDue
+	case now.raises(o) && later:
+		// What is left of the plan that was paid is credited, not of the one that would follow.
+		paid, _ := OfferOf(now.Plan)
+		if now, err = s.Change(ctx, now, paid); err != nil {
+			return now, err
+		}
+	}
+	p := &stripe.SubscriptionUpdateParams{
+		Items: []*stripe.SubscriptionUpdateItemParams{{ID: &now.item, Price: &price}},
+	}
+	if now.raises(o) {
+		// The period begins anew. Otherwise a day of a larger plan in each month would buy the whole month's quota.
+		p.BillingCycleAnchorNow, p.ProrationBehavior = stripe.Bool(true), stripe.String("always_invoice")
+		p.PaymentBehavior = stripe.String("pending_if_incomplete")
+		p.AddExpand("latest_invoice")
+		return s.update(ctx, now, p)
+	}
+	keeps := ""
+	if !reverts {
+		keeps = fmt.Sprintf("%s until %d", now.Plan, now.PaidUntil.Unix())
+	}
+	p.ProrationBehavior, p.CancelAtPeriodEnd = stripe.String("none"), stripe.Bool(false)
+	p.Metadata = map[string]string{metaKeeps: keeps, metaThen: ""}
+	return s.update(ctx, now, p)
+}
+
+// Cancel implements Provider.
+func (s *Stripe) Cancel(ctx context.Context, stored Subscription) (Subscription, error) {
+	return s.endWithPeriod(ctx, stored, "")
+}
+
+// endWithPeriod ends a subscription with the period that it is in.
+func (s *Stripe) endWithPeriod(ctx context.Context, now Subscription, then string) (Subscription, error) {
+	return s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
+		Metadata: map[string]string{metaThen: then}})
+}
+
+func (s *Stripe) update(
+	ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams,
+) (Subscription, error) {
+	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
+	if err != nil {
+		return now, stripeError("changing the subscription", err)
+	}
+	if changed.PendingUpdate != nil && p.PaymentBehavior != nil { // Stripe drops it unless its invoice is paid in a day
+		unpaid := &UnpaidError{}
+		if changed.LatestInvoice != nil {
+			unpaid.URL = changed.LatestInvoice.HostedInvoiceURL
+		}
+		return now, unpaid
+	}
+	return s.subscription(changed), nil
+}
