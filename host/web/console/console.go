@@ -115,9 +115,6 @@ type Config struct {
 // pageTimeout bounds the work for one page.
 const pageTimeout = 15 * time.Second
 
-// staticAge is how long browsers cache a static file, in seconds: a year, since its URL changes with its content.
-const staticAge = 365 * 24 * 60 * 60
-
 //go:embed static
 var static embed.FS
 
@@ -177,7 +174,7 @@ func (c *Console) route(files fs.FS) {
 	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite, compress.New(compress.Config{
 		Next: holdsSecrets, Level: compress.LevelBestSpeed, // a flood must not cost much
 	}))
-	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
+	c.app.Use("/static", cacheNamed, filesystem.New(filesystem.Config{Root: http.FS(files)}))
 
 	c.app.Get("/favicon.ico", favicon) // what browsers ask for without a page
 	c.app.Get("/.well-known/security.txt", c.securityText)
@@ -256,7 +253,7 @@ const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self';
 
 func (c *Console) setHeaders(ctx *fiber.Ctx) error {
 	ctx.Set("Content-Security-Policy", securityPolicy)
-	ctx.Set("Referrer-Policy", "no-referrer")
+	ctx.Set("Referrer-Policy", "same-origin") // with no-referrer, our forms would have the origin "null"
 	ctx.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if c.isSecure(ctx) {
 		ctx.Set("Strict-Transport-Security", "max-age=31536000")

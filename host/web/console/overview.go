@@ -45,7 +45,9 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	})
 	p.read(work, "recent", func(work context.Context) error {
 		recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
-		v["Checks"] = recent.Checks
+		if err == nil {
+			v["Checks"] = recent.Checks
+		}
 		return err
 	})
 	if sum := total(days); hasUsage && hasDays {

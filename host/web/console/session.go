@@ -169,18 +169,16 @@ func errNoKey() error {
 }
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
-// send the relation of the sites (Fetch Metadata) if the connection is secure or local. Otherwise they send the origin,
-// or "null" because of our Referrer-Policy (Fetch standard, section 3.1). A client that sends neither is not a browser,
-// so it has no cookies to abuse.
+// send the relation of the sites (Fetch Metadata) if the connection is secure or local, and otherwise the origin, which
+// is "null" for a page in a sandbox. A client that sends neither is not a browser, so it has no cookies to abuse.
 func (c *Console) rejectCrossSite(ctx *fiber.Ctx) error {
 	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
 		return ctx.Next()
 	}
-	foreign := false
+	origin := ctx.Get("Origin")
+	foreign := origin == "null"
 	if site := ctx.Get("Sec-Fetch-Site"); site != "" {
-		foreign = site != "same-origin" && site != "none"
-	} else if origin := ctx.Get("Origin"); origin == "null" {
-		foreign = c.isSecure(ctx)
+		foreign = foreign || site != "same-origin" && site != "none"
 	} else if origin != "" {
 		u, err := url.Parse(origin)
 		foreign = err != nil || (u.Host != string(ctx.Request().Host()) && origin != c.cfg.URL)
