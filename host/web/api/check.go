@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type result struct {
 	Query     string   `json:"query"`
 	Timestamp string   `json:"timestamp"`
 	Ref       string   `json:"ref"`
+
+	Receipt json.RawMessage `json:"receipt,omitempty"` // on request
 }
 
 func newResult(d *check.Decision) result {
@@ -58,12 +61,12 @@ func (s *Server) check(c *fiber.Ctx) error {
 			return check.NoFieldError{}
 		}
 		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
-		err = s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+		once, err := s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
 			req.Once = once
 			return s.scoreCheck(work, c.Context(), req)
 		})
 		if err == nil && q.receipt {
-			s.attachReceipt(work, c.Context(), caller)
+			err = s.attachReceipt(work, c.Context(), caller, once)
 		}
 		return err
 	})

@@ -42,16 +42,16 @@ func testForgedForms(t *testing.T, s *site) {
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
 		for name, forged := range map[string]struct{ query, kind, body, header, value string }{
-			"no token":                    {body: "name=x&url=https%3A%2F%2Fa.example"},
-			"a stale token":               {body: "csrf=" + mine},
-			"another customer's token":    {body: "csrf=" + other.at.token()},
-			"a token in the URL":          {query: "?csrf=" + token},
-			"a token in plain text":       {kind: "text/plain", body: "csrf=" + token},
-			"from another site":           {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
-			"from a sibling subdomain":    {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
-			"from another origin":         {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
-			"from an origin like ours":    {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
-			"from a sandbox": {body: "csrf=" + token, header: "Origin", value: "null"},
+			"no token":                 {body: "name=x&url=https%3A%2F%2Fa.example"},
+			"a stale token":            {body: "csrf=" + mine},
+			"another customer's token": {body: "csrf=" + other.at.token()},
+			"a token in the URL":       {query: "?csrf=" + token},
+			"a token in plain text":    {kind: "text/plain", body: "csrf=" + token},
+			"from another site":        {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
+			"from a sibling subdomain": {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
+			"from another origin":      {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
+			"from an origin like ours": {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
+			"from a sandbox":           {body: "csrf=" + token, header: "Origin", value: "null"},
 		} {
 			w := v.alone()
 			w.header.Set(cmp.Or(forged.header, "X-None"), forged.value)
