@@ -124,6 +124,7 @@ CREATE TABLE sessions (
     account_id text NOT NULL,
     began_at   timestamptz NOT NULL,
     used_at    timestamptz NOT NULL, -- to the minute
+    proved_at  timestamptz NOT NULL, -- when a code or link was last presented
     expires_at timestamptz NOT NULL,
     browser    text NOT NULL,
     network    text NOT NULL -- the address of the last use, shortened

@@ -1492,9 +1492,9 @@ BEGIN
     DELETE FROM webhook_old_secrets WHERE account_id = of_account;
 END $$;
 
--- Replaces the secret of an endpoint. The replaced one signs until the given time, if any, as do the newest earlier
--- ones, most_old in all. Returns false if there is no endpoint.
-CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, overlap interval, most_old integer)
+-- Replaces the secret of an account's endpoint. The one that signs goes on until the switch, also if a new secret that
+-- has not signed yet is replaced once more. Returns false if there is no endpoint.
+CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, switch_in interval)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     current_secret bytea;
@@ -1504,13 +1504,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF most_old > 0 THEN
+    DELETE FROM webhook_old_secrets WHERE account_id = of_account AND (ends_at <= now() OR switch_in <= interval '0');
+    UPDATE webhook_old_secrets SET ends_at = now() + switch_in WHERE account_id = of_account;
+    IF NOT FOUND AND switch_in > interval '0' THEN
         INSERT INTO webhook_old_secrets (account_id, sealed_secret, replaced_at, ends_at)
-        VALUES (of_account, current_secret, clock_timestamp(), now() + overlap);
+        VALUES (of_account, current_secret, clock_timestamp(), now() + switch_in);
     END IF;
-    DELETE FROM webhook_old_secrets WHERE account_id = of_account AND replaced_at NOT IN (
-        SELECT s.replaced_at FROM webhook_old_secrets AS s WHERE s.account_id = of_account AND s.ends_at > now()
-        ORDER BY s.replaced_at DESC LIMIT most_old);
     UPDATE webhook_endpoints SET sealed_secret = new_secret WHERE account_id = of_account;
     RETURN true;
 END $$;

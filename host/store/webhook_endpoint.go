@@ -14,10 +14,6 @@ import (
 	"assay/host/customer/webhook"
 )
 
-// maxOldSecrets is how many replaced secrets may sign alongside the current one: enough to rotate again after a
-// mistake, few enough for one header.
-const maxOldSecrets = 2
-
 // Failures of an endpoint belong to one series if consecutive ones are at most maxFailureGap apart. Otherwise an
 // endpoint that receives one event a week could be disabled by its second failure. The gap is longer than a weekend.
 const (
@@ -91,18 +87,14 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 	return err
 }
 
-// RotateSecret creates a new secret and returns it; it cannot be retrieved later. The replaced secret continues to sign
-// for overlap. With an overlap of 0 only the new secret signs, as required after a leak. It fails with
+// RotateSecret creates a new secret and returns it; it cannot be retrieved later. It begins to sign after switchIn, and
+// the replaced secret ends then. With 0 the new one signs at once, as required after a leak. It fails with
 // webhook.ErrNoEndpoint.
-func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
+func (s *Store) RotateSecret(ctx context.Context, accountID string, switchIn time.Duration) (secret string, err error) {
 	secret = newSecret()
-	args := named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
-		"overlap": overlap.Microseconds(), "most": 0}
-	if overlap > 0 {
-		args["most"] = maxOldSecrets
-	}
-	found, err := once[bool](ctx, s,
-		"SELECT rotate_secret(?account, ?secret, ?overlap * interval '1 microsecond', ?most)", args)
+	found, err := once[bool](ctx, s, "SELECT rotate_secret(?account, ?secret, ?switch * interval '1 microsecond')",
+		named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
+			"switch": switchIn.Microseconds()})
 	if err == nil && !found {
 		err = webhook.ErrNoEndpoint
 	}
@@ -110,6 +102,12 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 		return "", fmt.Errorf("rotating webhook secret: %w", err)
 	}
 	return secret, nil
+}
+
+// SwitchSecret lets the newest secret of an account's endpoint sign from now on, and ends the one before.
+func (s *Store) SwitchSecret(ctx context.Context, accountID string) error {
+	_, err := s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE account_id = ?", accountID).Exec(ctx)
+	return withOutage(wrap(err, "switching webhook secret"))
 }
 
 // RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. It fails

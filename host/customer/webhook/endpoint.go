@@ -20,10 +20,10 @@ type Endpoint struct {
 	Delivered int `json:"delivered"`
 	Failed    int `json:"failed"`
 
-	OldSecretUntil *time.Time `json:"old_secret_until"` // when the last replaced secret stops signing; null: none signs
+	OldSecretUntil *time.Time `json:"old_secret_until"` // when the new secret begins to sign; null: it does
 }
 
-// SecretOverlap is how long a replaced secret signs alongside the new one, which gives receivers time to switch.
+// SecretOverlap is how long a replaced secret goes on signing, which gives receivers time to switch.
 const SecretOverlap = 24 * time.Hour
 
 // DisableAfter is how long every attempt must have failed before an endpoint is disabled. Svix uses the same five days.

@@ -315,7 +315,7 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	evaluate[bool](p, `(window.fetch = window.workingFetch, true)`)
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
-	hosttest.Output(p.T, dir, database, "accounts", "signout", owner.Account)
+	hosttest.Output(p.T, dir, database, "accounts", "sign-out", owner.Account)
 	p.see("It was shown next to your API key.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		p.Errorf("there are %d headers", n)

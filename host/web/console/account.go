@@ -38,18 +38,18 @@ func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 			return err
 		})
 	}
-	v["Title"], v["Note"] = "Account", notes[query(ctx, "note")]
+	v["Title"] = "Account"
 	return p.render("account", s, v)
 }
 
 func (c *Console) replaceCode(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	code, err := c.cfg.Store.ReplaceCode(work, s.Account)
+	code, err := c.cfg.Store.ReplaceCode(work, s.Account, s.ID)
 	if err != nil {
 		return err
 	}
-	return c.showAccount(ctx, s, view{"Code": code})
+	return c.show(ctx, s, accountPath, shownOnce{Code: code})
 }
 
 func (c *Console) endOneSession(ctx *fiber.Ctx, s *session) error {
@@ -62,7 +62,7 @@ func (c *Console) endOneSession(ctx *fiber.Ctx, s *session) error {
 		c.dropCookie(ctx, "session")
 		return ctx.Redirect("/signin", fiber.StatusSeeOther)
 	}
-	return ctx.Redirect(accountPath+"?note=ended", fiber.StatusSeeOther)
+	return c.note(ctx, s, accountPath, "ended")
 }
 
 func (c *Console) endOtherSessions(ctx *fiber.Ctx, s *session) error {
@@ -71,5 +71,5 @@ func (c *Console) endOtherSessions(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.EndOtherSessions(work, s.Account, s.ID); err != nil {
 		return err
 	}
-	return ctx.Redirect(accountPath+"?note=endedothers", fiber.StatusSeeOther)
+	return c.note(ctx, s, accountPath, "endedothers")
 }

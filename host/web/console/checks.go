@@ -154,7 +154,7 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "Form": form,
 		"Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
 		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
-		"LastDay": now.Add(override.MaxAge - 24*time.Hour), "Note": notes[query(ctx, "note")]})
+		"LastDay": now.Add(override.MaxAge - 24*time.Hour)})
 }
 
 // receipt sends the receipt of a check as a file.
@@ -215,7 +215,7 @@ func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
 	if _, err := c.cfg.Feedback.Give(work, s.holder(), report); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
-	return ctx.Redirect("/dashboard/checks/"+report.Ref+"?note=reported", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/checks/"+report.Ref, "reported")
 }
 
 // askReview asks for a person's review of a check.
@@ -226,5 +226,5 @@ func (c *Console) askReview(ctx *fiber.Ctx, s *session) error {
 	if _, err := c.cfg.Store.AskReview(work, s.holder(), ctx.Params("ref"), form.Reason); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
-	return ctx.Redirect("/dashboard/checks/"+ctx.Params("ref")+"?note=asked", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/checks/"+ctx.Params("ref"), "asked")
 }

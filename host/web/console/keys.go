@@ -61,7 +61,7 @@ func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 		}
 		v["Form"] = form
 	}
-	v["Title"], v["Note"] = "Keys", notes[query(ctx, "note")]
+	v["Title"] = "Keys"
 	v["Scopes"], v["Overlaps"], v["Today"] = apikey.Scopes(), overlaps, c.cfg.Now()
 	return p.render("keys", s, v)
 }
@@ -132,7 +132,7 @@ func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return c.showKeyError(ctx, s, err, view{"Form": form})
 	}
-	return c.showKeys(ctx, s, view{"Issued": issued})
+	return c.show(ctx, s, "/dashboard/keys", shownOnce{Key: issued.Secret})
 }
 
 func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
@@ -148,7 +148,7 @@ func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return c.showKeyError(ctx, s, err, view{})
 	}
-	return c.showKeys(ctx, s, view{"Issued": issued})
+	return c.show(ctx, s, "/dashboard/keys", shownOnce{Key: issued.Secret})
 }
 
 func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
@@ -157,7 +157,7 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.RevokeAccountKey(work, s.Account, ctx.Params("id")); err != nil {
 		return c.showKeyError(ctx, s, err, view{})
 	}
-	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/keys", "revoked")
 }
 
 // showKeyError shows the reason why a key could not be changed. It returns errors that are not the customer's to fix.

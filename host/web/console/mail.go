@@ -170,7 +170,7 @@ func (c *Console) setAddress(ctx *fiber.Ctx, s *session) error {
 		token, err := c.cfg.Store.NewAddressLink(ctx, s.Account, address)
 		return fmt.Sprintf(confirmText, s.Account, c.cfg.URL+confirmPath+token), err
 	}})
-	return ctx.Redirect(accountPath+"?note=mailed", fiber.StatusSeeOther)
+	return c.note(ctx, s, accountPath, "mailed")
 }
 
 // confirmForm is the page of a link that confirms an address.
@@ -190,7 +190,7 @@ func (c *Console) confirmAddress(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	c.tellFormer(former, s.Account)
-	return ctx.Redirect(accountPath+"?note=confirmed", fiber.StatusSeeOther)
+	return c.note(ctx, s, accountPath, "confirmed")
 }
 
 func (c *Console) removeAddress(ctx *fiber.Ctx, s *session) error {
@@ -201,7 +201,7 @@ func (c *Console) removeAddress(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	c.tellFormer(former, s.Account)
-	return ctx.Redirect(accountPath+"?note=forgotten", fiber.StatusSeeOther)
+	return c.note(ctx, s, accountPath, "forgotten")
 }
 
 // tellFormer tells an address that it no longer belongs to an account's owner. It may be "".

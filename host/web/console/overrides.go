@@ -70,9 +70,6 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	now := c.cfg.Now().UTC()
 	v["Title"], v["Overrides"], v["Kinds"] = "Overrides", rows, overrideKinds
 	v["First"], v["Last"] = now, now.Add(override.MaxAge-24*time.Hour)
-	if v["Note"] == nil {
-		v["Note"] = notes[query(ctx, "note")]
-	}
 	return p.render("overrides", s, v)
 }
 
@@ -91,9 +88,9 @@ func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 		return c.showOverrideError(ctx, s, entered, err)
 	}
 	if added.Replaced != "" {
-		return ctx.Redirect("/dashboard/overrides?note=replaced", fiber.StatusSeeOther)
+		return c.note(ctx, s, "/dashboard/overrides", "replaced")
 	}
-	return ctx.Redirect("/dashboard/overrides?note=overridden", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/overrides", "overridden")
 }
 
 func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
@@ -144,5 +141,5 @@ func (c *Console) removeOverride(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.RemoveOverride(work, s.caller(), ctx.Params("id")); err != nil {
 		return c.showOverrideError(ctx, s, view{}, err)
 	}
-	return ctx.Redirect("/dashboard/overrides?note=lifted", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/overrides", "lifted")
 }

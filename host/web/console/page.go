@@ -41,6 +41,7 @@ var notes = map[string]string{
 	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
 	"resumed":     "Your subscription continues.",
 	"moved":       "The webhook's URL has changed. Its secret stays the same.",
+	"switched":    "The new secret signs from now on, and the old one no longer does.",
 	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
 	"confirmed":   "Your e-mail address is confirmed. You can now sign in with it.",
@@ -214,6 +215,13 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 		return fmt.Errorf("rendering page: there is no %q", name)
 	}
 	v["Page"], v["Session"] = name, s
+	if s != nil {
+		ctx.Set(fiber.HeaderCacheControl, "no-store")
+		once := c.takeShown(ctx, s)
+		if v["Shown"] = once; once.Note != "" {
+			v["Note"] = notes[once.Note]
+		}
+	}
 	v["Mail"] = c.cfg.Mail != nil
 	v["TestMode"], v["ForSale"] = c.cfg.Billing.Provider.Test(), c.cfg.Billing.Sells()
 	v["Shared"] = ctx.Response().StatusCode() == fiber.StatusTooManyRequests && c.cfg.Shared != nil &&

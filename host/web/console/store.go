@@ -32,17 +32,17 @@ type Store interface {
 type SignIns interface {
 	// SignInByCode returns the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
 	SignInByCode(ctx context.Context, presented string) (account string, err error)
-	// SignInByKey returns the account of an API key that has no sign-in code yet, and its new code. Errors:
-	// signin.ErrUnknown, ErrKeyRetired.
-	SignInByKey(ctx context.Context, presented string) (account, code string, err error)
 	// UseLink uses up a sign-in link and returns its account. Error: signin.ErrUnknown.
 	UseLink(ctx context.Context, token string) (account string, err error)
 
 	// FirstCode issues the code of a new account, in place of one that nobody has used. It returns "" if the code was
 	// used.
 	FirstCode(ctx context.Context, account string) (code string, err error)
-	// ReplaceCode issues another code. The one before no longer signs in.
-	ReplaceCode(ctx context.Context, account string) (code string, err error)
+	// ReplaceCode issues another code. The one before no longer signs in, and all links and other sessions end.
+	ReplaceCode(ctx context.Context, account, session string) (code string, err error)
+	// ProveSession records that the code of the account was presented in a session. Errors: signin.ErrMistyped,
+	// ErrUnknown.
+	ProveSession(ctx context.Context, account, id, presented string) error
 	// CodeIssuedAt returns when the account's code was issued, or the zero time if it has none.
 	CodeIssuedAt(ctx context.Context, account string) (time.Time, error)
 
@@ -121,8 +121,10 @@ type Webhooks interface {
 	MoveEndpoint(ctx context.Context, account, url string) error
 	RemoveEndpoint(ctx context.Context, account string) error
 	EnableEndpoint(ctx context.Context, account string) error
-	// RotateSecret replaces the secret. The old one keeps signing during the overlap.
-	RotateSecret(ctx context.Context, account string, overlap time.Duration) (secret string, err error)
+	// RotateSecret creates a new secret, which begins to sign after a time, in place of the old one.
+	RotateSecret(ctx context.Context, account string, switchIn time.Duration) (secret string, err error)
+	// SwitchSecret lets the new secret sign from now on.
+	SwitchSecret(ctx context.Context, account string) error
 
 	// SendTestEvent sends an event of a review or a block. Error: webhook.ErrTestVerdict.
 	SendTestEvent(ctx context.Context, account string, verdict check.Verdict) (ref string, err error)

@@ -16,7 +16,10 @@ import (
 	"assay/host/customer/webhook"
 )
 
-const eventsPerPage = 50
+const (
+	webhooksPath  = "/dashboard/webhooks"
+	eventsPerPage = 50
+)
 
 // warnAfter is how long a webhook must have failed before the page warns: about as long as the attempts of one event
 // take.
@@ -57,9 +60,6 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	if len(events) == eventsPerPage {
 		v["Next"] = events[len(events)-1].Sequence
 	}
-	if v["Note"] == nil {
-		v["Note"] = notes[query(ctx, "note")]
-	}
 	return p.render("webhooks", s, v)
 }
 
@@ -78,7 +78,7 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	err = c.cfg.Store.MoveEndpoint(work, s.Account, url)
 	if err == nil {
-		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
+		return c.note(ctx, s, webhooksPath, "moved")
 	}
 	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
@@ -90,7 +90,7 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.showWebhooks(ctx, s, view{"Secret": secret})
+	return c.show(ctx, s, webhooksPath, shownOnce{Secret: secret})
 }
 
 func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
@@ -99,17 +99,35 @@ func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.RemoveEndpoint(work, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "removed")
 }
 
+// rotateSecret creates a new secret, which begins to sign in a day, or now if the owner wants that.
 func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
+	once := shownOnce{}
+	switchIn := webhook.SecretOverlap
+	if field(ctx, "switch") == "now" {
+		switchIn = 0
+	} else {
+		once.SwitchAt = new(c.cfg.Now().Add(switchIn))
+	}
 	work, cancel := pageContext()
 	defer cancel()
-	secret, err := c.cfg.Store.RotateSecret(work, s.Account, webhook.SecretOverlap)
-	if err != nil {
+	var err error
+	if once.Secret, err = c.cfg.Store.RotateSecret(work, s.Account, switchIn); err != nil {
 		return err
 	}
-	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
+	return c.show(ctx, s, webhooksPath, once)
+}
+
+// switchSecret lets a rotated secret sign from now on.
+func (c *Console) switchSecret(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.cfg.Store.SwitchSecret(work, s.Account); err != nil {
+		return err
+	}
+	return c.note(ctx, s, webhooksPath, "switched")
 }
 
 // enableEndpoint resumes sending to a webhook that was disabled after days of failures.
@@ -119,7 +137,7 @@ func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.EnableEndpoint(work, s.Account); err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "enabled")
 }
 
 func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
@@ -134,7 +152,7 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=sent", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "sent")
 }
 
 func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
@@ -149,7 +167,7 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=resentall", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "resentall")
 }
 
 func (c *Console) event(ctx *fiber.Ctx, s *session) error {
@@ -183,7 +201,7 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref")); err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "resent")
 }
 
 func plansWithWebhooks() string {
