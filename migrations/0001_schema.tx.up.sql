@@ -101,20 +101,26 @@ CREATE TABLE sign_in_codes (
     used_at    timestamptz -- null until somebody who knows the code has signed in
 );
 
--- Links that work once. A link with an address confirms that it is the owner's; others sign in.
+-- Links that work once. A link with an address confirms that it is the owner's, or makes it the recovery address; others
+-- sign in.
 CREATE TABLE sign_in_links (
     hash           bytea PRIMARY KEY,
     account_id     text NOT NULL,
     sealed_address bytea,
+    recovers       boolean NOT NULL,
     expires_at     timestamptz NOT NULL
 );
 
--- The e-mail addresses of accounts' owners, encrypted. One address may belong to several accounts.
+-- The e-mail addresses of accounts' owners, encrypted: the one that the owner gave, and the recovery address, which the
+-- payment provider knows. One address may belong to several accounts.
 CREATE TABLE owner_addresses (
-    account_id     text PRIMARY KEY,
+    account_id     text NOT NULL,
+    recovery       boolean NOT NULL,
     match          bytea NOT NULL, -- keyed hash of the address
     sealed_address bytea NOT NULL,
-    confirmed_at   timestamptz NOT NULL
+    confirmed_at   timestamptz NOT NULL,
+    usable_at      timestamptz NOT NULL, -- it signs in from then on; until then, the owner can refuse a recovery address
+    PRIMARY KEY (account_id, recovery)
 );
 CREATE INDEX owner_addresses_by_match ON owner_addresses (match);
 

@@ -102,8 +102,10 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 			return nil, err
 		}
 	}
+	customers, _ := d.billing.Provider.(billing.Customers)
 	return console.New(console.Config{
 		Mail:      sender,
+		Customers: customers,
 		Store:     h.store,
 		Billing:   d.billing,
 		Checker:   h.scoring.checker,

@@ -131,14 +131,15 @@ func (s *Store) NewLink(ctx context.Context, account string) (token string, err 
 	if _, err := s.accountPlan(ctx, account); err != nil {
 		return "", withOutage(fmt.Errorf("creating sign-in link: %w", err))
 	}
-	return s.addLink(ctx, account, nil)
+	return s.addLink(ctx, account, nil, false)
 }
 
-// addLink creates a link that signs in, or that confirms an address.
-func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byte) (token string, err error) {
+// addLink creates a link that signs in, that confirms an address, or that makes it the recovery address.
+func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byte, recovers bool) (
+	token string, err error) {
 	token, hash := signin.NewToken()
-	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, expires_at)
-		VALUES (?, ?, ?, ?)`, hash[:], account, sealedAddress, s.now().Add(signin.LinkLife)).Exec(ctx)
+	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, recovers, expires_at)
+		VALUES (?, ?, ?, ?, ?)`, hash[:], account, sealedAddress, recovers, s.now().Add(signin.LinkLife)).Exec(ctx)
 	if err != nil {
 		return "", withOutage(fmt.Errorf("creating link: %w", err))
 	}

@@ -21,6 +21,8 @@ const (
 	LinkLife = 15 * time.Minute
 	// ProofLife is how long after a code or link a session may change what protects its account.
 	ProofLife = 10 * time.Minute
+	// RecoveryWait is how long the owner can refuse a recovery address before it signs in.
+	RecoveryWait = 72 * time.Hour
 )
 
 // Errors of signing in.
@@ -39,9 +41,6 @@ type Session struct {
 	ProvedAt time.Time // when a code or link was last presented
 	Origin
 }
-
-// Link is the token of a link that signs in to an account.
-type Link struct{ Account, Token string }
 
 // Origin says where a session is used.
 type Origin struct {

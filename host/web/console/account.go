@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -12,6 +13,7 @@ const LinkPath = "/signin/link/"
 const (
 	accountPath = "/dashboard/account"
 	confirmPath = accountPath + "/confirm/" // a link's token follows
+	recoverPath = "/recover/"               // a link's token follows
 )
 
 func (c *Console) account(ctx *fiber.Ctx, s *session) error { return c.showAccount(ctx, s, view{}) }
@@ -34,7 +36,11 @@ func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 	})
 	if c.cfg.Mail != nil {
 		p.read(work, "address", func(work context.Context) (err error) {
-			v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account)
+			var usableAt time.Time
+			if v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account); err == nil {
+				v["Recovery"], usableAt, err = c.cfg.Store.RecoveryAddress(work, s.Account)
+				v["RecoversAt"], v["Recovers"] = usableAt, !c.cfg.Now().Before(usableAt)
+			}
 			return err
 		})
 	}
@@ -49,6 +55,9 @@ func (c *Console) replaceCode(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
+	owner, err := c.cfg.Store.OwnerAddress(work, s.Account)
+	c.warn("the owner is not told of the new code", err)
+	c.tellOwner(s.Account, owner, "Its sign-in code was replaced.")
 	return c.show(ctx, s, accountPath, shownOnce{Code: code})
 }
 

@@ -88,6 +88,8 @@ type Config struct {
 	Public  Public
 	Sealer  Sealer
 	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
+	// Customers knows the addresses that customers pay with. nil: nobody does.
+	Customers billing.Customers
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
 	Feedback  Feedback
@@ -236,6 +238,8 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, accountPath+"/sessions/:id/end", c.endOneSession)
 	if c.cfg.Mail != nil {
 		c.app.Post("/signin/mail", c.mailLink)
+		c.app.Get(recoverPath+":token", c.recoverForm)
+		c.app.Post(recoverPath, c.recoverAccount)
 		c.signedIn(fiber.MethodPost, accountPath+"/address", c.proved(c.setAddress))
 		c.signedIn(fiber.MethodPost, accountPath+"/address/remove", c.proved(c.removeAddress))
 		c.signedIn(fiber.MethodPost, accountPath+"/address/confirm", c.confirmAddress)
@@ -245,7 +249,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/resume", c.resumePlan)
-	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // which has an address too
 }
 
 // securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.

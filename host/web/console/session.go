@@ -2,12 +2,12 @@ package console
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +27,8 @@ type session struct {
 
 const (
 	checkoutContext = "console checkout"
+	knownContext    = "console known"
+	knownLife       = 365 * 24 * time.Hour
 
 	maxSignIns    = 10 // by one client within signInsWindow
 	signInsWindow = 5 * time.Minute
@@ -76,46 +78,6 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 	return err == nil && json.Unmarshal(plain, v) == nil
 }
 
-// shownOnce is what the page after a form shows, until it is reloaded: a note, or a secret that the browser alone has.
-type shownOnce struct {
-	Session, Nonce    string
-	Until             time.Time
-	Note              string
-	Code, Key, Secret string
-	SwitchAt          *time.Time // when the secret begins to sign
-}
-
-const (
-	shownContext = "console shown once"
-	shownLife    = time.Minute
-)
-
-// show redirects to a page, which shows something once.
-func (c *Console) show(ctx *fiber.Ctx, s *session, path string, once shownOnce) error {
-	once.Session, once.Nonce, once.Until = s.ID, rand.Text(), c.cfg.Now().Add(shownLife)
-	if err := c.sealCookie(ctx, "shown", shownContext, once, once.Until); err != nil {
-		return err
-	}
-	return ctx.Redirect(path+"?shown="+once.Nonce, fiber.StatusSeeOther)
-}
-
-// note redirects to a page, which shows a note of the table notes once.
-func (c *Console) note(ctx *fiber.Ctx, s *session, path, name string) error {
-	return c.show(ctx, s, path, shownOnce{Note: name})
-}
-
-// takeShown returns what the page is to show once. Other pages, such as one that refreshes itself in another tab, take
-// nothing.
-func (c *Console) takeShown(ctx *fiber.Ctx, s *session) (once shownOnce) {
-	if ctx.Method() != fiber.MethodGet || query(ctx, "shown") == "" ||
-		!c.cookie(ctx, "shown", shownContext, &once) || once.Session != s.ID || once.Nonce != query(ctx, "shown") ||
-		c.cfg.Now().After(once.Until) {
-		return shownOnce{}
-	}
-	c.dropCookie(ctx, "shown")
-	return once
-}
-
 // beginSession signs the browser in to an account. A session that it had before ends.
 func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
 	work, cancel := pageContext()
@@ -134,8 +96,16 @@ func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error)
 	s, err := c.find(work, ctx, token)
 	if err == nil && s != nil {
 		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
+		known := append([]string{account}, slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })...)
+		err = c.sealCookie(ctx, "known", knownContext, known[:min(len(known), maxOpenCheckouts)], c.cfg.Now().Add(knownLife))
 	}
 	return s, err
+}
+
+// known returns the accounts that this browser has signed in to lately, the last one first.
+func (c *Console) known(ctx *fiber.Ctx) (accounts []string) {
+	c.cookie(ctx, "known", knownContext, &accounts)
+	return accounts
 }
 
 // endSession ends a session of an account. It may have ended already.
@@ -256,75 +226,6 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 		return err
 	}
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
-}
-
-// enterCode presents the sign-in code that was entered in the field "code". If it is refused, enterCode sets the status
-// of the response and returns the reason.
-func (c *Console) enterCode(ctx *fiber.Ctx, present func(context.Context) error) (problem string, err error) {
-	if ok, err := c.takeSignIn(ctx); err != nil {
-		return "", err
-	} else if !ok {
-		ctx.Status(fiber.StatusTooManyRequests)
-		return tooManySignIns, nil
-	}
-	work, cancel := pageContext()
-	defer cancel()
-	err = present(work)
-	switch {
-	case err == nil:
-		return "", nil
-	case errors.Is(err, signin.ErrMistyped) && strings.HasPrefix(strings.TrimSpace(field(ctx, "code")), "assay_"):
-		problem = "This is an API key, which does not sign in. Enter your sign-in code."
-	case errors.Is(err, signin.ErrMistyped):
-		ctx.Status(fiber.StatusBadRequest)
-		return "A character is wrong, missing or too many. A sign-in code has six groups of four letters and digits.", nil
-	case errors.Is(err, signin.ErrUnknown):
-		problem = "There is no such sign-in code. Was it replaced by a newer one?"
-	default:
-		return "", err
-	}
-	ctx.Status(fiber.StatusUnauthorized)
-	return problem, nil
-}
-
-// proved wraps a form that changes what protects the account, or deletes something. If the session presented no code or
-// link lately, a page asks for the code and sends the form again with it.
-func (c *Console) proved(form func(*fiber.Ctx, *session) error) func(*fiber.Ctx, *session) error {
-	return func(ctx *fiber.Ctx, s *session) error {
-		if c.cfg.Now().Sub(s.ProvedAt) < signin.ProofLife {
-			return form(ctx, s)
-		}
-		v := view{"Title": "Confirm that it is you", "Action": ctx.Path()}
-		ctx.Status(fiber.StatusForbidden)
-		if len(ctx.Request().PostArgs().Peek("code")) > 0 {
-			problem, err := c.enterCode(ctx, func(work context.Context) error {
-				return c.cfg.Store.ProveSession(work, s.Account, s.ID, field(ctx, "code"))
-			})
-			if err != nil {
-				return err
-			}
-			if problem == "" {
-				ctx.Status(fiber.StatusOK)
-				return form(ctx, s)
-			}
-			v["Errors"] = map[string]string{"code": problem}
-		}
-		var fields [][2]string
-		for name, value := range ctx.Request().PostArgs().All() {
-			if n := printable(name); n != "csrf" && n != "code" {
-				fields = append(fields, [2]string{n, printable(value)})
-			}
-		}
-		v["Fields"] = fields
-		if c.cfg.Mail != nil {
-			work, cancel := pageContext()
-			defer cancel()
-			var err error
-			v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account)
-			c.warn("reading the owner's address failed", err)
-		}
-		return c.render(ctx, "prove", s, v)
-	}
 }
 
 const tooManySignIns = "Too many attempts to sign in from your network. Wait five minutes."

@@ -53,10 +53,22 @@ type SignIns interface {
 	// ConfirmAddress uses up such a link, stores its address, and returns the address before, or "". Error:
 	// signin.ErrUnknown.
 	ConfirmAddress(ctx context.Context, account, token string) (former string, err error)
-	// RemoveAddress deletes the address and returns it.
-	RemoveAddress(ctx context.Context, account string) (former string, err error)
-	// LinksTo returns a sign-in link for each account whose owner has the address.
-	LinksTo(ctx context.Context, address string) ([]signin.Link, error)
+	// RemoveAddress deletes the address, or the recovery address, and returns it.
+	RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error)
+	// OwnersOf returns the accounts that sign in with an address.
+	OwnersOf(ctx context.Context, address string) ([]string, error)
+	// NewLink returns the token of a link that signs in.
+	NewLink(ctx context.Context, account string) (token string, err error)
+
+	// RecoveryAddress returns the recovery address of the account and when it begins to sign in, or "".
+	RecoveryAddress(ctx context.Context, account string) (address string, usableAt time.Time, err error)
+	// NewRecoveryLink returns the token of a link that makes an address the recovery address.
+	NewRecoveryLink(ctx context.Context, account, address string) (token string, err error)
+	// ConfirmRecovery uses up such a link and returns its account. Error: signin.ErrUnknown.
+	ConfirmRecovery(ctx context.Context, token string) (account string, err error)
+	// CustomersOf returns the payment provider's ids of the account, newest first, and AccountsOfCustomers the reverse.
+	CustomersOf(ctx context.Context, account string) ([]string, error)
+	AccountsOfCustomers(ctx context.Context, customers []string) ([]string, error)
 
 	BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error)
 	// Session returns the session of a token, and the caller as whom the dashboard acts: its key is "" if no key of the
