@@ -589,6 +589,7 @@ CREATE TABLE webhook_endpoints (
     failed_at       timestamptz, -- a recent failed attempt
     disabled_at     timestamptz, -- only test events are sent from then on; null: enabled
     disabled_reason text CHECK (disabled_reason IN ('failing')),
+    notice          text CHECK (notice IN ('disabled', 'recovered')), -- that the owner is to get; a host takes it
     CHECK ((failing_since IS NULL) = (failed_at IS NULL)),
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );
@@ -637,6 +638,7 @@ CREATE TABLE webhook_events (
 CREATE INDEX webhook_events_by_ref ON webhook_events (ref);
 CREATE UNIQUE INDEX webhook_events_by_sequence ON webhook_events (account_id, sequence);
 CREATE INDEX webhook_events_by_age ON webhook_events (settled_at); -- pruned by it
+CREATE INDEX webhook_events_failed ON webhook_events (created_at) WHERE state = 'failed' AND sealed_payload IS NOT NULL;
 -- Hosts claim the due events of one chain at a time.
 CREATE INDEX webhook_events_due ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending';
 

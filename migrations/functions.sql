@@ -512,13 +512,14 @@ BEGIN
             _lasts := _lasts || _last;
         END LOOP;
         INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
-            state, next_attempt_at, settled_at)
+            state, next_attempt_at, settled_at, created_at)
         SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
             _recorded_at[n.record], n.payload,
             s.last + 1 - row_number() OVER (PARTITION BY n.account_id ORDER BY n.record DESC),
             CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
             CASE WHEN NOT n.disabled THEN now() END,
-            CASE WHEN n.disabled THEN now() END
+            CASE WHEN n.disabled THEN now() END,
+            now()
         FROM (
             SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
                 _disabled[_owners[_caller_of[e.record]]] AS disabled

@@ -61,8 +61,9 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	}
 	h.desk = d
 	return part{
-		Run:  []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
-		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue}}},
+		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
+		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
+			{Name: "tell owners of their webhooks", Every: time.Minute, Run: d.pages.TellOfWebhooks}}},
 	}, nil
 }
 

@@ -19,23 +19,25 @@ import (
 type sessionRow struct {
 	bun.BaseModel `bun:"table:sessions,alias:s"`
 
-	ID        string `bun:",pk"`
-	Hash      []byte
-	AccountID string
-	BeganAt   time.Time
-	UsedAt    time.Time
-	ProvedAt  time.Time
-	ExpiresAt time.Time
-	Browser   string
-	Network   string
-	Plan      string `bun:",scanonly"`
-	Quota     int    `bun:",scanonly"`
-	KeyID     string `bun:",scanonly"`
+	ID                            string `bun:",pk"`
+	Hash                          []byte
+	AccountID                     string
+	BeganAt                       time.Time
+	UsedAt                        time.Time
+	ProvedAt                      time.Time
+	ExpiresAt                     time.Time
+	Browser                       string
+	Network                       string
+	RecoversAt, WebhookDisabledAt *time.Time `bun:",scanonly"`
+
+	Plan  string `bun:",scanonly"`
+	Quota int    `bun:",scanonly"`
+	KeyID string `bun:",scanonly"`
 }
 
 func (r sessionRow) session() signin.Session {
 	return signin.Session{ID: r.ID, Account: r.AccountID, BeganAt: r.BeganAt, UsedAt: r.UsedAt,
-		ProvedAt: r.ProvedAt, Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
+		ProvedAt: r.ProvedAt, RecoversAt: r.RecoversAt, WebhookDisabledAt: r.WebhookDisabledAt, Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
 }
 
 // usePrecision is the precision of a session's stored last use, so that most pages write nothing.

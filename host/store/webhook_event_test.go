@@ -180,18 +180,24 @@ func TestPruneWebhooks(t *testing.T) {
 			WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref`).Scan(t.Context(), &held))
 		return strings.Join(held, " ")
 	}
-	clock.advance(t, 72*time.Hour-17*time.Second)
+	clock.advance(t, 72*time.Hour-65*time.Second) // the event was created 64 s ago
 	if got, want := prune(), ref+" "+waiting; got != want {
 		t.Errorf("before 72 hours, payloads of %q are held, want %q", got, want)
 	}
 	const kept = "SELECT count(sealed_answer) + count(sealed_exchange) FROM webhook_attempts"
-	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 2) // of the last one
+	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 8)
 	if got := state(t, s, orphan); !strings.HasPrefix(got, "failed") {
 		t.Errorf("the event without an endpoint is %q", got)
 	}
-	clock.advance(t, 17*time.Second)
+	noError(t, s.ResendEvent(t.Context(), caller.Account, ref)) // which does not keep it longer
+	failPending(t, s)
+	must(s.db.NewRaw("UPDATE webhook_events SET state = 'pending', next_attempt_at = now(), settled_at = NULL WHERE ref = ?",
+		waiting).Exec(t.Context()))(t)
+	clock.advance(t, time.Second)
 	got, want := prune(), waiting
 	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
+	clock.advance(t, time.Minute)
+	prune()
 	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)
 	clock.advance(t, 30*24*time.Hour)
 	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
@@ -228,8 +234,8 @@ func TestManyFailedEvents(t *testing.T) {
 	caller := subscriber(t, s)
 	const many = rowsPerStatement + 1
 	must(s.db.NewRaw(`INSERT INTO webhook_events
-			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
-		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now()
+			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at, created_at)
+		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now(), now()
 		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context()))(t)
 	count := func(where string) int {
 		t.Helper()

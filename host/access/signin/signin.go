@@ -40,6 +40,10 @@ type Session struct {
 	UsedAt   time.Time // to the minute
 	ProvedAt time.Time // when a code or link was last presented
 	Origin
+
+	// What every page of the account warns of; nil: nothing.
+	RecoversAt        *time.Time // from then on, a new recovery address signs in
+	WebhookDisabledAt *time.Time
 }
 
 // Origin says where a session is used.

@@ -38,6 +38,8 @@ const (
 	maxConfirms   = 5  // links that confirm the address
 	maxNotices    = 10 // so that nobody who uses up the others hides a takeover
 
+	maxWebhookNotices = 2 // a receiver can fail again and again
+
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
 )
 
@@ -56,6 +58,14 @@ If it was not you, sign in, replace the sign-in code, which ends all other sessi
 %s
 
 If you cannot sign in, enter the address that you pay with on the sign-in page, or tell the operator of the service.
+`
+	disabledText = `The webhook of the Assay account %s was disabled, because every attempt to send an event has failed for five
+days. New events are kept for 72 hours. Once your receiver works again, enable the webhook and resend them:
+%s
+`
+	recoveredText = `The webhook of the Assay account %s answers again. Meanwhile %s %s failed. They can be resent, each within 72
+hours:
+%s
 `
 	recoverText = `Someone asked to sign in to the Assay account %s with the address that it is paid with.
 
@@ -304,29 +314,59 @@ func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
 	return c.render(ctx, "link", nil, view{"Title": "Your address is verified", "Recovered": true})
 }
 
-// tellOwner sends a notice about an account to an address, or, if that is "", to the one that the account is paid with.
+// tellOwner sends a notice of a change to an address, or, if that is "", to the one that the account is paid with.
 func (c *Console) tellOwner(account, address, what string) {
+	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed",
+		Text: fmt.Sprintf(noticeText, account, what, c.cfg.URL+accountPath)}, "notice to ", maxNotices)
+}
+
+// tell sends a message about an account to an address, or, if that is "", to the one that the account is paid with.
+func (c *Console) tell(account, address string, m mail.Message, kind string, limit int) {
 	if c.cfg.Mail == nil {
 		return
 	}
-	c.post(func(ctx context.Context) (m mail.Message, err error) {
-		m = mail.Message{To: address, Subject: "Your Assay account was changed"}
-		if m.To == "" && c.cfg.Customers != nil {
+	c.post(func(ctx context.Context) (mail.Message, error) {
+		if m.To = address; m.To == "" && c.cfg.Customers != nil {
 			customers, err := c.cfg.Store.CustomersOf(ctx, account)
 			if err == nil && len(customers) > 0 {
 				m.To, err = c.cfg.Customers.CustomerAddress(ctx, customers[0])
 			}
 			if err != nil {
-				return m, err
+				return mail.Message{Subject: m.Subject}, err
 			}
 		}
 		if m.To == "" {
-			return m, nil
+			return mail.Message{}, nil
 		}
-		if ok, err := c.allows(ctx, "notice to ", m.To, maxNotices, mailWindow); err != nil || !ok {
-			return m, err
+		if ok, err := c.allows(ctx, kind, m.To, limit, mailWindow); err != nil || !ok {
+			return mail.Message{}, err
 		}
-		m.Text = fmt.Sprintf(noticeText, account, what, c.cfg.URL+accountPath)
 		return m, nil
 	})
+}
+
+// TellOfWebhooks tells owners by mail that their webhook was disabled, or that it answers again and which events failed
+// meanwhile.
+func (c *Console) TellOfWebhooks(ctx context.Context) error {
+	if c.cfg.Mail == nil {
+		return nil
+	}
+	notices, err := c.cfg.Store.TakeNotices(ctx)
+	for _, n := range notices {
+		endpoints, failed := c.cfg.Store.Endpoints(ctx, n.AccountID)
+		address, unread := c.cfg.Store.OwnerAddress(ctx, n.AccountID)
+		if err = errors.Join(err, failed, unread); failed != nil || unread != nil || len(endpoints) == 0 {
+			continue
+		}
+		m := mail.Message{Subject: "Your webhook was disabled", Text: fmt.Sprintf(disabledText, n.AccountID,
+			c.cfg.URL+webhooksPath)}
+		if lost := endpoints[0].Resendable; !n.Disabled && lost > 0 {
+			m = mail.Message{Subject: "Your webhook answers again", Text: fmt.Sprintf(recoveredText, n.AccountID,
+				count(lost), plural(lost, "event"), c.cfg.URL+webhooksPath)}
+		} else if !n.Disabled {
+			continue
+		}
+		c.tell(n.AccountID, address, m, "webhook notice to ", maxWebhookNotices)
+	}
+	return err
 }

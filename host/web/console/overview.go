@@ -50,6 +50,13 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 		}
 		return err
 	})
+	p.read(work, "endpoint", func(work context.Context) error {
+		endpoints, err := c.cfg.Store.Endpoints(work, s.Account)
+		if len(endpoints) > 0 {
+			v["Endpoint"] = endpoints[0]
+		}
+		return err
+	})
 	if sum := total(days); hasUsage && hasDays {
 		counted := max(used, sum.Allow+sum.Review+sum.Block)
 		v["Counted"] = counted

@@ -146,6 +146,8 @@ type Webhooks interface {
 	// Attempts returns the attempts to deliver an event, oldest first.
 	Attempts(ctx context.Context, account, ref string) ([]webhook.Attempt, error)
 	ResendEvent(ctx context.Context, account, ref string) error
+	// TakeNotices returns what owners are to be told about their endpoints, once.
+	TakeNotices(ctx context.Context) ([]webhook.Notice, error)
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
 	// because their content was deleted.
 	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)

@@ -157,6 +157,9 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 
 func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
+	if field(ctx, "since") == "" { // all that are kept
+		since, err = time.Time{}, nil
+	}
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s,
