@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	netmail "net/mail"
 	"net/netip"
 	"slices"
@@ -41,40 +40,6 @@ const (
 	maxWebhookNotices = 2 // a receiver can fail again and again
 
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
-)
-
-// The texts of messages. Arguments are the account, what happened, a date and a link.
-const (
-	confirmText = `Is this the address of the owner of the Assay account %s?
-
-Open the link in a browser that is signed in to the account, and press the button:
-%s
-
-The link works once, for 15 minutes. If you do not know the account, ignore this message.
-`
-	noticeText = `Assay account %s: %s
-
-If it was not you, sign in, replace the sign-in code, which ends all other sessions, and check the addresses:
-%s
-
-If you cannot sign in, enter the address that you pay with on the sign-in page, or tell the operator of the service.
-`
-	disabledText = `The webhook of the Assay account %s was disabled, because every attempt to send an event has failed for five
-days. New events are kept for 72 hours. Once your receiver works again, enable the webhook and resend them:
-%s
-`
-	recoveredText = `The webhook of the Assay account %s answers again. Meanwhile %s %s failed. They can be resent, each within 72
-hours:
-%s
-`
-	recoverText = `Someone asked to sign in to the Assay account %s with the address that it is paid with.
-
-Open the link and press the button to make this the recovery address. It signs in 72 hours later, unless the owner of the
-account, who is told at once, refuses it:
-%s
-
-The link works once, for 15 minutes. If it was not you, ignore this message.
-`
 )
 
 // letter writes a message that is to be sent. It has no text if nothing is to be sent.
@@ -142,6 +107,13 @@ func (c *Console) allowsLink(ctx context.Context, to, network string, known bool
 	return ok, err
 }
 
+// text returns the text of a message, which is a block of mail.txt.
+func (c *Console) text(name string, data view) string {
+	var text strings.Builder
+	c.warn("writing a message failed", c.texts.ExecuteTemplate(&text, name, data))
+	return text.String()
+}
+
 // parseAddress returns the e-mail address in a field, or why it is none, as a sentence.
 func parseAddress(text string) (address, problem string) {
 	address = strings.TrimSpace(text)
@@ -160,12 +132,7 @@ func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err erro
 	if address, problem = parseAddress(field(ctx, "email")); problem != "" {
 		ctx.Status(fiber.StatusBadRequest)
 	}
-	ok, err := c.takeSignIn(ctx)
-	if err == nil && !ok {
-		ctx.Status(fiber.StatusTooManyRequests)
-		problem = tooManySignIns
-	}
-	return address, problem, err
+	return address, problem, c.takeSignIn(ctx)
 }
 
 // mailLink sends a sign-in link to an address, if it belongs to the owner of an account. The page is the same if not.
@@ -195,20 +162,18 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 		if !owned {
 			m.Subject = "Recover your Assay account"
 			token, err := c.cfg.Store.NewRecoveryLink(ctx, accounts[0], address)
-			m.Text = fmt.Sprintf(recoverText, accounts[0], c.cfg.URL+recoverPath+token)
+			m.Text = c.text("recover", view{"Account": accounts[0], "URL": c.cfg.URL + recoverPath + token})
 			return m, err
 		}
-		var b strings.Builder
-		b.WriteString("Someone asked to sign in to Assay with this address. Open the link and press the button:\n")
+		links := map[string]string{}
 		for _, account := range accounts {
 			token, err := c.cfg.Store.NewLink(ctx, account)
 			if err != nil {
 				return m, err
 			}
-			fmt.Fprintf(&b, "\nAccount %s:\n%s\n", account, c.cfg.URL+LinkPath+token)
+			links[account] = c.cfg.URL + LinkPath + token
 		}
-		b.WriteString("\nA link works once, for 15 minutes. If it was not you, ignore this message.\n")
-		m.Text = b.String()
+		m.Text = c.text("signin", view{"Links": links})
 		return m, nil
 	})
 	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
@@ -244,10 +209,10 @@ func (c *Console) setAddress(ctx *fiber.Ctx, s *session) error {
 			return m, err
 		}
 		token, err := c.cfg.Store.NewAddressLink(ctx, s.Account, address)
-		m.Text = fmt.Sprintf(confirmText, s.Account, c.cfg.URL+confirmPath+token)
+		m.Text = c.text("confirm", view{"Account": s.Account, "URL": c.cfg.URL + confirmPath + token})
 		return m, err
 	})
-	return c.note(ctx, s, accountPath, "mailed")
+	return c.note(ctx, s, accountPath, "A link is on its way. Open it in this browser to confirm the address.")
 }
 
 // confirmForm is the page of a link that confirms an address.
@@ -257,9 +222,7 @@ func (c *Console) confirmForm(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) confirmAddress(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	former, err := c.cfg.Store.ConfirmAddress(work, s.Account, field(ctx, "token"))
+	former, err := c.cfg.Store.ConfirmAddress(work(ctx), s.Account, field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
 		return &pageError{fiber.StatusGone, "This link was used, has expired, or belongs to another account."}
 	}
@@ -267,21 +230,19 @@ func (c *Console) confirmAddress(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	c.tellOwner(s.Account, former, "Its e-mail address was changed.")
-	return c.note(ctx, s, accountPath, "confirmed")
+	return c.note(ctx, s, accountPath, "Your e-mail address is confirmed. You can now sign in with it.")
 }
 
 // removeAddress deletes the owner's address or the recovery address.
 func (c *Console) removeAddress(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	former, err := c.cfg.Store.RemoveAddress(work, s.Account, field(ctx, "recovery") != "")
+	former, err := c.cfg.Store.RemoveAddress(work(ctx), s.Account, field(ctx, "recovery") != "")
 	if err != nil {
 		return err
 	}
 	if former != "" {
 		c.tellOwner(s.Account, former, "Its e-mail address was removed.")
 	}
-	return c.note(ctx, s, accountPath, "forgotten")
+	return c.note(ctx, s, accountPath, "Your e-mail address is removed. You can no longer sign in with it.")
 }
 
 // recoverForm is the page of a link that makes an address the recovery address.
@@ -292,20 +253,16 @@ func (c *Console) recoverForm(ctx *fiber.Ctx) error {
 
 // recoverAccount makes the address of a link the recovery address, and tells the owner.
 func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	if err := c.takeSignIn(ctx); err != nil {
 		return err
-	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests, tooManySignIns}
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	account, err := c.cfg.Store.ConfirmRecovery(work, field(ctx, "token"))
+	account, err := c.cfg.Store.ConfirmRecovery(work(ctx), field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+		return errUsedLink()
 	}
 	var owner string
 	if err == nil {
-		owner, err = c.cfg.Store.OwnerAddress(work, account)
+		owner, err = c.cfg.Store.OwnerAddress(work(ctx), account)
 	}
 	if err != nil {
 		return err
@@ -317,7 +274,8 @@ func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
 // tellOwner sends a notice of a change to an address, or, if that is "", to the one that the account is paid with.
 func (c *Console) tellOwner(account, address, what string) {
 	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed",
-		Text: fmt.Sprintf(noticeText, account, what, c.cfg.URL+accountPath)}, "notice to ", maxNotices)
+		Text: c.text("notice", view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})}, "notice to ",
+		maxNotices)
 }
 
 // tell sends a message about an account to an address, or, if that is "", to the one that the account is paid with.
@@ -358,14 +316,14 @@ func (c *Console) TellOfWebhooks(ctx context.Context) error {
 		if err = errors.Join(err, failed, unread); failed != nil || unread != nil || len(endpoints) == 0 {
 			continue
 		}
-		m := mail.Message{Subject: "Your webhook was disabled", Text: fmt.Sprintf(disabledText, n.AccountID,
-			c.cfg.URL+webhooksPath)}
-		if lost := endpoints[0].Resendable; !n.Disabled && lost > 0 {
-			m = mail.Message{Subject: "Your webhook answers again", Text: fmt.Sprintf(recoveredText, n.AccountID,
-				count(lost), plural(lost, "event"), c.cfg.URL+webhooksPath)}
-		} else if !n.Disabled {
+		m := mail.Message{Subject: "Your webhook was disabled"}
+		if !n.Disabled {
+			m.Subject = "Your webhook answers again"
+		}
+		if !n.Disabled && endpoints[0].Resendable == 0 {
 			continue
 		}
+		m.Text = c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})
 		c.tell(n.AccountID, address, m, "webhook notice to ", maxWebhookNotices)
 	}
 	return err

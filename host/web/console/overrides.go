@@ -37,18 +37,16 @@ type listedOverride struct {
 func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOverrides(ctx, s, view{}) }
 
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	p.shown++ // the form for a new override
 	var list []override.Listed
-	p.read(work, "overrides", func(work context.Context) (err error) {
+	p.read(work(ctx), "overrides", func(work context.Context) (err error) {
 		list, err = c.cfg.Store.Overrides(work, s.Account)
 		list = paged(ctx, v, list)
 		return err
 	})
 	names := map[string]string{}
-	p.read(work, "keys", func(work context.Context) error { // without them, ids are shown
+	p.read(work(ctx), "keys", func(work context.Context) error { // without them, ids are shown
 		keys, err := c.cfg.Store.Keys(work, s.Account)
 		for _, k := range keys {
 			names[k.ID] = k.Name
@@ -81,16 +79,15 @@ func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return c.showOverrideError(ctx, s, entered, err)
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	added, err := c.cfg.Store.AddOverride(work, s.caller(), wanted)
+	added, err := c.cfg.Store.AddOverride(work(ctx), s.caller(), wanted)
 	if err != nil {
 		return c.showOverrideError(ctx, s, entered, err)
 	}
 	if added.Replaced != "" {
-		return c.note(ctx, s, "/dashboard/overrides", "replaced")
+		return c.note(ctx, s, "/dashboard/overrides",
+			"The override is saved in place of the earlier one for the same value.")
 	}
-	return c.note(ctx, s, "/dashboard/overrides", "overridden")
+	return c.note(ctx, s, "/dashboard/overrides", "The override is saved. It takes effect within a second.")
 }
 
 func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
@@ -136,10 +133,8 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 }
 
 func (c *Console) removeOverride(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.RemoveOverride(work, s.caller(), ctx.Params("id")); err != nil {
+	if err := c.cfg.Store.RemoveOverride(work(ctx), s.caller(), ctx.Params("id")); err != nil {
 		return c.showOverrideError(ctx, s, view{}, err)
 	}
-	return c.note(ctx, s, "/dashboard/overrides", "lifted")
+	return c.note(ctx, s, "/dashboard/overrides", "The override is removed. The layers decide again within a second.")
 }

@@ -27,27 +27,9 @@ type view map[string]any
 // notes are the messages that a page can show after an action, by the name in the page's URL. Text from a URL is never
 // shown.
 var notes = map[string]string{
-	"reported":    "The feedback is saved. It is your account's vote on the value.",
-	"asked":       "The review has been requested. Its outcome will appear on this page.",
-	"revoked":     "The key is revoked. It stops working within a second.",
-	"removed":     "The webhook is removed. New checks create no events.",
-	"sent":        "A test event is on its way.",
-	"resent":      "The event is on its way again.",
-	"resentall":   "The failed events are on their way again, except those whose content was already deleted.",
-	"lifted":      "The override is removed. The layers decide again within a second.",
-	"overridden":  "The override is saved. It takes effect within a second.",
-	"replaced":    "The override is saved in place of the earlier one for the same value.",
-	"changed":     "Your plan has changed. Your keys stay the same.",
-	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
-	"resumed":     "Your subscription continues.",
-	"moved":       "The webhook's URL has changed. Its secret stays the same.",
-	"switched":    "The new secret signs from now on, and the old one no longer does.",
-	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
-	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
-	"confirmed":   "Your e-mail address is confirmed. You can now sign in with it.",
-	"forgotten":   "Your e-mail address is removed. You can no longer sign in with it.",
-	"ended":       "The session is ended.",
-	"endedothers": "All other sessions are ended.",
+	"changed":   "Your plan has changed. Your keys stay the same.",
+	"cancelled": "Your subscription is cancelled. Everything works until the end of the paid period.",
+	"resumed":   "Your subscription continues.",
 }
 
 // asset returns the URL of a static file. It contains a hash of the content, so that browsers can cache the file and
@@ -219,7 +201,7 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 		ctx.Set(fiber.HeaderCacheControl, "no-store")
 		once := c.takeShown(ctx, s)
 		if v["Shown"] = once; once.Note != "" {
-			v["Note"] = notes[once.Note]
+			v["Note"] = once.Note
 		}
 	}
 	v["Mail"] = c.cfg.Mail != nil

@@ -15,15 +15,10 @@ import (
 // enterCode presents the sign-in code that was entered in the field "code". If it is refused, enterCode sets the status
 // of the response and returns the reason.
 func (c *Console) enterCode(ctx *fiber.Ctx, present func(context.Context) error) (problem string, err error) {
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	if err := c.takeSignIn(ctx); err != nil {
 		return "", err
-	} else if !ok {
-		ctx.Status(fiber.StatusTooManyRequests)
-		return tooManySignIns, nil
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	err = present(work)
+	err = present(work(ctx))
 	switch {
 	case err == nil:
 		return "", nil
@@ -71,10 +66,8 @@ func (c *Console) proved(form func(*fiber.Ctx, *session) error) func(*fiber.Ctx,
 		}
 		v["Fields"] = fields
 		if c.cfg.Mail != nil {
-			work, cancel := pageContext()
-			defer cancel()
 			var err error
-			v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account)
+			v["Address"], err = c.cfg.Store.OwnerAddress(work(ctx), s.Account)
 			c.warn("reading the owner's address failed", err)
 		}
 		return c.render(ctx, "prove", s, v)
@@ -104,9 +97,19 @@ func (c *Console) show(ctx *fiber.Ctx, s *session, path string, once shownOnce) 
 	return ctx.Redirect(path+"?shown="+once.Nonce, fiber.StatusSeeOther)
 }
 
-// note redirects to a page, which shows a note of the table notes once.
-func (c *Console) note(ctx *fiber.Ctx, s *session, path, name string) error {
-	return c.show(ctx, s, path, shownOnce{Note: name})
+// note redirects to a page, which shows a note once.
+func (c *Console) note(ctx *fiber.Ctx, s *session, path, text string) error {
+	return c.show(ctx, s, path, shownOnce{Note: text})
+}
+
+// then returns the handler of a form that does something and redirects to a page with a note.
+func (c *Console) then(path, note string, do func(*fiber.Ctx, *session) error) func(*fiber.Ctx, *session) error {
+	return func(ctx *fiber.Ctx, s *session) error {
+		if err := do(ctx, s); err != nil {
+			return err
+		}
+		return c.note(ctx, s, path, note)
+	}
 }
 
 // takeShown returns what the page is to show once. Other pages, such as one that refreshes itself in another tab, take

@@ -80,20 +80,18 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 
 // beginSession signs the browser in to an account. A session that it had before ends.
 func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
-	work, cancel := pageContext()
-	defer cancel()
 	before, err := c.current(ctx)
 	if err == nil && before != nil {
-		err = c.endSession(work, before.Account, before.ID)
+		err = c.endSession(work(ctx), before.Account, before.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	token, err := c.cfg.Store.BeginSession(work, account, c.origin(ctx))
+	token, err := c.cfg.Store.BeginSession(work(ctx), account, c.origin(ctx))
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.find(work, ctx, token)
+	s, err := c.find(work(ctx), ctx, token)
 	if err == nil && s != nil {
 		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
 		known := append([]string{account}, slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })...)
@@ -228,14 +226,14 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
 }
 
-const tooManySignIns = "Too many attempts to sign in from your network. Wait five minutes."
-
-// takeSignIn counts an attempt to sign in. It reports whether the client may make it.
-func (c *Console) takeSignIn(ctx *fiber.Ctx) (ok bool, err error) {
-	work, cancel := pageContext()
-	defer cancel()
-	_, ok, err = c.cfg.Store.Take(work, "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
-	return ok, err
+// takeSignIn counts an attempt to sign in. It fails if the client has made too many.
+func (c *Console) takeSignIn(ctx *fiber.Ctx) error {
+	_, ok, err := c.cfg.Store.Take(work(ctx), "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
+	if err == nil && !ok {
+		err = &pageError{fiber.StatusTooManyRequests,
+			"Too many attempts to sign in from your network. Wait five minutes."}
+	}
+	return err
 }
 
 // warn logs an error after which a page is shown all the same. err may be nil.
@@ -250,18 +248,18 @@ func (c *Console) linkForm(ctx *fiber.Ctx) error {
 	return c.render(ctx, "link", nil, view{"Title": "Sign in", "Token": ctx.Params("token")})
 }
 
+func errUsedLink() error {
+	return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+}
+
 // useLink signs in with a link, which then no longer works.
 func (c *Console) useLink(ctx *fiber.Ctx) error {
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	if err := c.takeSignIn(ctx); err != nil {
 		return err
-	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests, tooManySignIns}
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	account, err := c.cfg.Store.UseLink(work, field(ctx, "token"))
+	account, err := c.cfg.Store.UseLink(work(ctx), field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+		return errUsedLink()
 	}
 	if err == nil {
 		_, err = c.beginSession(ctx, account)
@@ -283,9 +281,7 @@ func (c *Console) signOut(ctx *fiber.Ctx) error {
 		if !s.hasToken(ctx) {
 			return errStaleForm()
 		}
-		work, cancel := pageContext()
-		defer cancel()
-		if err := c.endSession(work, s.Account, s.ID); err != nil {
+		if err := c.endSession(work(ctx), s.Account, s.ID); err != nil {
 			return err
 		}
 	}

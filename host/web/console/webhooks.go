@@ -25,14 +25,42 @@ const (
 // take.
 const warnAfter = time.Minute
 
+func (c *Console) routeWebhooks() {
+	post := func(path string, form func(*fiber.Ctx, *session) error) {
+		c.signedIn(fiber.MethodPost, webhooksPath+path, form)
+	}
+	c.signedIn(fiber.MethodGet, webhooksPath, c.webhooks)
+	post("", c.setEndpoint)
+	post("/remove", c.proved(c.then(webhooksPath, "The webhook is removed. New checks create no events.",
+		func(ctx *fiber.Ctx, s *session) error {
+			err := c.cfg.Store.RemoveEndpoint(work(ctx), s.Account)
+			if errors.Is(err, webhook.ErrNoEndpoint) {
+				return nil
+			}
+			return err
+		})))
+	post("/secret", c.proved(c.rotateSecret))
+	post("/secret/switch", c.proved(c.then(webhooksPath,
+		"The new secret signs from now on, and the old one no longer does.",
+		func(ctx *fiber.Ctx, s *session) error { return c.cfg.Store.SwitchSecret(work(ctx), s.Account) })))
+	post("/test", c.sendTestEvent)
+	post("/enable", c.then(webhooksPath,
+		"The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
+		func(ctx *fiber.Ctx, s *session) error { return c.cfg.Store.EnableEndpoint(work(ctx), s.Account) }))
+	post("/resend", c.resendFailed)
+	c.signedIn(fiber.MethodGet, webhooksPath+"/:ref", c.event)
+	post("/:ref/resend", c.then(webhooksPath, "The event is on its way again.",
+		func(ctx *fiber.Ctx, s *session) error {
+			return c.cfg.Store.ResendEvent(work(ctx), s.Account, ctx.Params("ref"))
+		}))
+}
+
 func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	var endpoints []webhook.Endpoint
-	p.read(work, "endpoint", func(work context.Context) (err error) {
+	p.read(work(ctx), "endpoint", func(work context.Context) (err error) {
 		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
 		return err
 	})
@@ -42,7 +70,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		state = ""
 	}
 	var events []webhook.Event
-	p.read(work, "events", func(work context.Context) (err error) {
+	p.read(work(ctx), "events", func(work context.Context) (err error) {
 		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 		return err
 	})
@@ -74,16 +102,14 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 			"EnteredURL": entered,
 		})
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	err = c.cfg.Store.MoveEndpoint(work, s.Account, url)
+	err = c.cfg.Store.MoveEndpoint(work(ctx), s.Account, url)
 	if err == nil {
-		return c.note(ctx, s, webhooksPath, "moved")
+		return c.note(ctx, s, webhooksPath, "The webhook's URL has changed. Its secret stays the same.")
 	}
 	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
-	secret, err := c.cfg.Store.SetEndpoint(work, s.Account, url)
+	secret, err := c.cfg.Store.SetEndpoint(work(ctx), s.Account, url)
 	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
 		return &pageError{fiber.StatusForbidden, "Webhooks are included in the " + plansWithWebhooks() + "."}
 	}
@@ -91,15 +117,6 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	return c.show(ctx, s, webhooksPath, shownOnce{Secret: secret})
-}
-
-func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.RemoveEndpoint(work, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
-		return err
-	}
-	return c.note(ctx, s, webhooksPath, "removed")
 }
 
 // rotateSecret creates a new secret, which begins to sign in a day, or now if the owner wants that.
@@ -111,40 +128,16 @@ func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 	} else {
 		once.SwitchAt = new(c.cfg.Now().Add(switchIn))
 	}
-	work, cancel := pageContext()
-	defer cancel()
 	var err error
-	if once.Secret, err = c.cfg.Store.RotateSecret(work, s.Account, switchIn); err != nil {
+	if once.Secret, err = c.cfg.Store.RotateSecret(work(ctx), s.Account, switchIn); err != nil {
 		return err
 	}
 	return c.show(ctx, s, webhooksPath, once)
 }
 
-// switchSecret lets a rotated secret sign from now on.
-func (c *Console) switchSecret(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.SwitchSecret(work, s.Account); err != nil {
-		return err
-	}
-	return c.note(ctx, s, webhooksPath, "switched")
-}
-
-// enableEndpoint resumes sending to a webhook that was disabled after days of failures.
-func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.EnableEndpoint(work, s.Account); err != nil {
-		return err
-	}
-	return c.note(ctx, s, webhooksPath, "enabled")
-}
-
 func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	verdict := check.Verdict(cmp.Or(field(ctx, "verdict"), string(check.Review)))
-	_, err := c.cfg.Store.SendTestEvent(work, s.Account, verdict)
+	_, err := c.cfg.Store.SendTestEvent(work(ctx), s.Account, verdict)
 	if errors.Is(err, webhook.ErrTestVerdict) {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"verdict": sentence(err)}})
@@ -152,7 +145,7 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.note(ctx, s, webhooksPath, "sent")
+	return c.note(ctx, s, webhooksPath, "A test event is on its way.")
 }
 
 func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
@@ -165,18 +158,15 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 		return c.showWebhooks(ctx, s,
 			view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); err != nil {
+	if _, _, err := c.cfg.Store.ResendFailed(work(ctx), s.Account, since); err != nil {
 		return err
 	}
-	return c.note(ctx, s, webhooksPath, "resentall")
+	return c.note(ctx, s, webhooksPath,
+		"The failed events are on their way again, except those whose content was already deleted.")
 }
 
 func (c *Console) event(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	attempts, err := c.cfg.Store.Attempts(work, s.Account, ctx.Params("ref"))
+	attempts, err := c.cfg.Store.Attempts(work(ctx), s.Account, ctx.Params("ref"))
 	if err != nil {
 		return err
 	}
@@ -196,15 +186,6 @@ func indented(text string) string {
 		return text
 	}
 	return b.String()
-}
-
-func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref")); err != nil {
-		return err
-	}
-	return c.note(ctx, s, webhooksPath, "resent")
 }
 
 func plansWithWebhooks() string {
