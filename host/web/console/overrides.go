@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -42,7 +44,6 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	var list []override.Listed
 	p.read(work(ctx), "overrides", func(work context.Context) (err error) {
 		list, err = c.cfg.Store.Overrides(work, s.Account)
-		list = paged(ctx, v, list)
 		return err
 	})
 	names := map[string]string{}
@@ -53,20 +54,35 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 		}
 		return err
 	})
-	rows := make([]listedOverride, len(list))
-	for i, o := range list {
-		rows[i] = listedOverride{o, string(o.Kind), o.Author}
+	rows := make([]listedOverride, 0, len(list))
+	find := strings.ToLower(strings.TrimSpace(query(ctx, "find")))
+	for _, o := range list {
+		row := listedOverride{o, string(o.Kind), o.Author}
 		if name, ok := names[o.Author]; ok {
-			rows[i].By = "key “" + name + "”"
+			row.By = "key “" + name + "”"
 		}
 		for _, k := range overrideKinds {
 			if k.Kind == o.Kind {
-				rows[i].Label = k.Label
+				row.Label = k.Label
 			}
 		}
+		if o.ID == cmp.Or(query(ctx, "edit"), field(ctx, "edit")) {
+			if v["Edit"] = row; v["Errors"] == nil {
+				v["Action"], v["Reason"] = string(o.Action), o.Reason
+				v["Until"] = o.ExpiresAt.Add(-time.Second).Format(time.DateOnly)
+			}
+		}
+		text := strings.ToLower(strings.Join([]string{o.ID, o.Target, row.Label, row.By, o.Reason}, "\n"))
+		if strings.Contains(text, find) {
+			rows = append(rows, row)
+		}
+	}
+	if find == "" {
+		rows = paged(ctx, v, rows)
 	}
 	now := c.cfg.Now().UTC()
 	v["Title"], v["Overrides"], v["Kinds"] = "Overrides", rows, overrideKinds
+	v["Find"] = query(ctx, "find")
 	v["First"], v["Last"] = now, now.Add(override.MaxAge-24*time.Hour)
 	return p.render("overrides", s, v)
 }
@@ -74,7 +90,7 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 // addOverride adds an override. It shows the form again with what was entered if that is invalid.
 func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 	entered := view{"Action": field(ctx, "action"), "Kind": field(ctx, "kind"), "Value": field(ctx, "value"),
-		"Reason": field(ctx, "reason"), "Until": field(ctx, "until")}
+		"Reason": field(ctx, "reason"), "Until": field(ctx, "until"), "Author": field(ctx, "author")}
 	wanted, err := readOverride(ctx)
 	if err != nil {
 		return c.showOverrideError(ctx, s, entered, err)
@@ -92,7 +108,8 @@ func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 
 func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
 	kind := override.Kind(field(ctx, "kind"))
-	if !slices.Contains(override.Kinds(), kind) {
+	w.Author = cmp.Or(strings.TrimSpace(field(ctx, "author")), "dashboard")
+	if w.Edits = field(ctx, "edit"); w.Edits == "" && !slices.Contains(override.Kinds(), kind) {
 		return w, &entity.InvalidError{Field: "kind", Reason: "is unknown"}
 	}
 	w.Action, w.Reason = check.Verdict(field(ctx, "action")), field(ctx, "reason")
@@ -101,7 +118,9 @@ func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
 		return w, &entity.InvalidError{Field: "expires_at", Reason: "must be a day such as 2026-01-31"}
 	}
 	w.ExpiresAt = day.AddDate(0, 0, 1) // the day is included
-	w.Target, err = override.ParseTarget(kind, field(ctx, "value"), "")
+	if w.Edits == "" {
+		w.Target, err = override.ParseTarget(kind, field(ctx, "value"), "")
+	}
 	return w, err
 }
 
@@ -113,7 +132,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
 		field, ok := map[string]string{"kind": "kind", "action": "action", "reason": "reason",
-			"expires_at": "until"}[invalid.Field]
+			"author": "author", "expires_at": "until"}[invalid.Field]
 		if !ok {
 			field = "value" // the error names the kind of value
 		}
