@@ -366,6 +366,7 @@ CREATE TABLE reviews (
     taken_at       timestamptz,
     sealed_finding bytea,                    -- the person's reasons
     settled_at     timestamptz,
+    told           boolean NOT NULL DEFAULT false, -- the owner was told that it is settled
     PRIMARY KEY (chain, seq),
     CHECK ((settled_at IS NOT NULL) = (state IN ('upheld', 'overturned')))
 );

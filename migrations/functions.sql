@@ -1470,7 +1470,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF new_state = 'overturned' THEN
+    -- The customer may know more by now than the person who settled the review.
+    IF new_state = 'overturned' AND NOT EXISTS (SELECT FROM feedback AS f WHERE f.chain = of_chain AND f.seq = of_seq) THEN
         PERFORM give_feedback(of_chain, of_seq, of_ref, of_account, of_pseudonym, of_type, at_check, of_node,
             'legitimate', NULL, NULL, at_time);
     END IF;
@@ -1489,7 +1490,7 @@ BEGIN
     INSERT INTO webhook_endpoints (account_id, url, sealed_secret) VALUES (of_account, new_url, new_secret)
     ON CONFLICT (account_id) DO UPDATE
     SET url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = EXCLUDED.created_at,
-        failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL;
+        failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL, notice = NULL;
     DELETE FROM webhook_old_secrets WHERE account_id = of_account;
 END $$;
 

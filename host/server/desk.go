@@ -63,7 +63,7 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	return part{
 		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
 		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
-			{Name: "tell owners of their webhooks", Every: time.Minute, Run: d.pages.TellOfWebhooks}}},
+			{Name: "tell owners of webhooks and reviews", Every: time.Minute, Run: d.pages.TellOwners}}},
 	}, nil
 }
 

@@ -288,7 +288,7 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	for _, want := range []string{
 		"Skip to content", "Assay", "Overview", "Checks", "Usage", "Keys", "Webhooks", "Overrides", "Privacy", "Plan",
 		"Account", "Docs", "Sign out",
-		"Get a key", "Make the first check", "Receive webhooks", "Go live",
+		"Make the first check", "Receive webhooks", "Go live",
 		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {

@@ -38,6 +38,7 @@ const (
 	maxNotices    = 10 // so that nobody who uses up the others hides a takeover
 
 	maxWebhookNotices = 2 // a receiver can fail again and again
+	maxReviewNotices  = 100
 
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
 )
@@ -303,28 +304,41 @@ func (c *Console) tell(account, address string, m mail.Message, kind string, lim
 	})
 }
 
-// TellOfWebhooks tells owners by mail that their webhook was disabled, or that it answers again and which events failed
-// meanwhile.
-func (c *Console) TellOfWebhooks(ctx context.Context) error {
+// TellOwners tells owners by mail that their webhook was disabled, or that it answers again and how many events failed
+// meanwhile, and that a review was settled.
+func (c *Console) TellOwners(ctx context.Context) error {
 	if c.cfg.Mail == nil {
 		return nil
 	}
 	notices, err := c.cfg.Store.TakeNotices(ctx)
 	for _, n := range notices {
 		endpoints, failed := c.cfg.Store.Endpoints(ctx, n.AccountID)
-		address, unread := c.cfg.Store.OwnerAddress(ctx, n.AccountID)
-		if err = errors.Join(err, failed, unread); failed != nil || unread != nil || len(endpoints) == 0 {
+		if failed != nil || len(endpoints) == 0 || !n.Disabled && endpoints[0].Resendable == 0 {
+			err = errors.Join(err, failed)
 			continue
 		}
-		m := mail.Message{Subject: "Your webhook was disabled"}
-		if !n.Disabled {
-			m.Subject = "Your webhook answers again"
+		subject := "Your webhook answers again"
+		if n.Disabled {
+			subject = "Your webhook was disabled"
 		}
-		if !n.Disabled && endpoints[0].Resendable == 0 {
-			continue
-		}
-		m.Text = c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})
-		c.tell(n.AccountID, address, m, "webhook notice to ", maxWebhookNotices)
+		err = errors.Join(err, c.tellAddress(ctx, n.AccountID, mail.Message{Subject: subject,
+			Text: c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})},
+			"webhook notice to ", maxWebhookNotices))
+	}
+	settled, failed := c.cfg.Store.TakeSettled(ctx)
+	for ref, account := range settled {
+		failed = errors.Join(failed, c.tellAddress(ctx, account, mail.Message{Subject: "A review is settled",
+			Text: c.text("review", view{"Ref": ref, "URL": c.cfg.URL + "/dashboard/checks/" + ref})}, "review notice to ",
+			maxReviewNotices))
+	}
+	return errors.Join(err, failed)
+}
+
+// tellAddress sends a message to the owner of an account.
+func (c *Console) tellAddress(ctx context.Context, account string, m mail.Message, kind string, limit int) error {
+	address, err := c.cfg.Store.OwnerAddress(ctx, account)
+	if err == nil {
+		c.tell(account, address, m, kind, limit)
 	}
 	return err
 }

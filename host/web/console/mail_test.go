@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"assay/host/access/signin"
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
 	"assay/host/store/storetest"
 	"assay/host/web/mail"
 	"assay/host/web/mail/mailtest"
@@ -321,6 +324,26 @@ func TestRecovery(t *testing.T) {
 	v.press("Send me a link", "email", "billing@example.org")
 	v.use(m.paths(t, "billing@example.org", signInSubject)[0]).is(200, "Remove the recovery address")
 	v.press("Replace the code").is(200, "This is your new sign-in code.")
+}
+
+// TestReviewMail checks that the owner is told of a settled review.
+func TestReviewMail(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	owner, key := m.customer(t, "pro")
+	m.own(t, owner, "jane@example.org")
+	ref := m.record(t, key, entity.Email, "john@example.net", check.Block)
+	caller := expect.Value(m.store.Authenticate(t.Context(), key))(t)
+	expect.Value(m.store.AskReview(t.Context(), caller, ref, "John says no"))(t)
+	expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
+	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana", State: decision.Upheld,
+		Finding: "It is a trap."}))
+	for range 2 { // the second time there is nothing to tell
+		expect.NoError(t, m.TellOwners(t.Context()))
+	}
+	link := m.paths(t, "jane@example.org", "A review is settled")[0]
+	owner.get(link).is(200, "It is a trap.")
+	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 }
 
 // testNoMail checks that without a mail server no page offers e-mail addresses.

@@ -167,6 +167,8 @@ type Overrides interface {
 type Checks interface {
 	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
 	decision.Records
+	// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
+	TakeSettled(ctx context.Context) (accounts map[string]string, err error)
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 }

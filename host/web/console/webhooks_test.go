@@ -72,7 +72,7 @@ func TestFailingWebhook(t *testing.T) {
 	conn := storetest.Session(t, s.database)
 	storetest.Exec(t, conn,
 		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing', notice = 'disabled'")
-	expect.NoError(t, s.TellOfWebhooks(t.Context()))
+	expect.NoError(t, s.TellOwners(t.Context()))
 	expect.Equal(t, "link", s.paths(t, "jane@example.org", "Your webhook was disabled")[0], webhooksPath)
 	v.get("/dashboard/keys").is(200, "The webhook has been disabled since")
 	v.follow("Enable it").is(200, "Nothing is sent.")
@@ -89,7 +89,7 @@ func TestFailingWebhook(t *testing.T) {
 	storetest.Exec(t, conn, "UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()")
 	for range 2 { // the second time there is nothing to resend
 		storetest.Exec(t, conn, "UPDATE webhook_endpoints SET notice = 'recovered'")
-		expect.NoError(t, s.TellOfWebhooks(t.Context()))
+		expect.NoError(t, s.TellOwners(t.Context()))
 		if v.get("/dashboard"); strings.Contains(words(v.at.root), "2 events failed and can be resent") {
 			s.paths(t, "jane@example.org", "Your webhook answers again")
 			v.press("Resend all").is(200, "The failed events are on their way again")
