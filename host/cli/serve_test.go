@@ -11,8 +11,8 @@ import (
 	"assay/registry/expect"
 )
 
-// TestStopDuringTheStart checks that a host which is stopped while it starts, here while it waits for its database, ends
-// as one that was stopped later: with 0 and without an error.
+// TestStopDuringTheStart checks that a host which is stopped while it starts, here while it waits for its database,
+// ends as one that was stopped later: with 0 and without an error.
 func TestStopDuringTheStart(t *testing.T) {
 	t.Parallel()
 	database := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)

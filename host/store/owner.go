@@ -107,7 +107,8 @@ func (s *Store) storeAddress(ctx context.Context, account, address string, usabl
 			(account_id, recovery, match, sealed_address, confirmed_at, usable_at)
 		VALUES (?account, ?recovery, ?match, ?sealed, ?now, ?usable)
 		ON CONFLICT (account_id, recovery) DO UPDATE SET match = EXCLUDED.match,
-			sealed_address = EXCLUDED.sealed_address, confirmed_at = EXCLUDED.confirmed_at, usable_at = EXCLUDED.usable_at
+			sealed_address = EXCLUDED.sealed_address, confirmed_at = EXCLUDED.confirmed_at,
+			usable_at = EXCLUDED.usable_at
 		WHERE a.match <> EXCLUDED.match OR NOT a.recovery`, named{"account": account, "recovery": usableIn > 0,
 		"match": s.addressMatch(address), "sealed": s.keys.Seal([]byte(address), ownerContext(account)), "now": s.now(),
 		"usable": s.now().Add(usableIn)}).Exec(ctx)
@@ -153,8 +154,8 @@ func (s *Store) OwnersOf(ctx context.Context, address string) (accounts []string
 
 // CustomersOf returns the payment provider's ids of an account, newest first.
 func (s *Store) CustomersOf(ctx context.Context, account string) (customers []string, err error) {
-	err = s.db.NewRaw("SELECT customer FROM billing_subscriptions WHERE account_id = ? AND customer <> '' ORDER BY id DESC",
-		account).Scan(ctx, &customers)
+	err = s.db.NewRaw(`SELECT customer FROM billing_subscriptions WHERE account_id = ? AND customer <> ''
+		ORDER BY id DESC`, account).Scan(ctx, &customers)
 	return customers, withOutage(wrap(err, "finding customers of an account"))
 }
 
@@ -162,7 +163,8 @@ func (s *Store) CustomersOf(ctx context.Context, account string) (customers []st
 func (s *Store) AccountsOfCustomers(ctx context.Context, customers []string) (accounts []string, err error) {
 	if len(customers) > 0 {
 		err = s.db.NewRaw(`SELECT DISTINCT account_id FROM billing_subscriptions
-			WHERE account_id IS NOT NULL AND customer IN (?) LIMIT ?`, bun.List(customers), maxOwned).Scan(ctx, &accounts)
+			WHERE account_id IS NOT NULL AND customer IN (?) LIMIT ?`, bun.List(customers), maxOwned).
+			Scan(ctx, &accounts)
 	}
 	return accounts, withOutage(wrap(err, "finding accounts of customers"))
 }

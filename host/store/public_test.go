@@ -173,8 +173,8 @@ func TestSignInOnce(t *testing.T) {
 	signsIn(unseen, signin.ErrUnknown)
 	signsIn(first, nil)
 	expect(t, "the code after it was used", must(s.FirstCode(t.Context(), account))(t), "")
-	lost, kept := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t), must(s.BeginSession(t.Context(), account,
-		signin.Origin{}))(t)
+	lost := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	kept := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
 	session, _, err := s.Session(t.Context(), kept, "")
 	noError(t, err)
 	link = must(s.NewLink(t.Context(), account))(t)

@@ -37,7 +37,8 @@ type sessionRow struct {
 
 func (r sessionRow) session() signin.Session {
 	return signin.Session{ID: r.ID, Account: r.AccountID, BeganAt: r.BeganAt, UsedAt: r.UsedAt,
-		ProvedAt: r.ProvedAt, RecoversAt: r.RecoversAt, WebhookDisabledAt: r.WebhookDisabledAt, Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
+		ProvedAt: r.ProvedAt, RecoversAt: r.RecoversAt, WebhookDisabledAt: r.WebhookDisabledAt,
+		Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
 }
 
 // usePrecision is the precision of a session's stored last use, so that most pages write nothing.

@@ -115,7 +115,7 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	expectEndpoint(t, s, caller.Account, "after EnableEndpoint", "enabled")
 	claimNone(t, o, "after EnableEndpoint")
 	resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon)
-	holds(t, err == nil && resent == 4 && gone == 1, "resent %d, gone %d, %v, want 4, and 1 that is five days old", resent,
+	holds(t, err == nil && resent == 4 && gone == 1, "resent %d, gone %d, %v, want 4, and 1 of five days ago", resent,
 		gone, err)
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, 500))

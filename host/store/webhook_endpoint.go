@@ -145,8 +145,8 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 // TakeNotices returns what owners are to be told about their endpoints, once.
 func (s *Store) TakeNotices(ctx context.Context) (notices []webhook.Notice, err error) {
 	var due []webhook.Notice
-	err = s.db.NewRaw("SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints WHERE notice IS NOT NULL").
-		Scan(ctx, &due)
+	err = s.db.NewRaw(`SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints
+		WHERE notice IS NOT NULL`).Scan(ctx, &due)
 	taken := errors.New("another host has taken it")
 	for _, n := range due {
 		if err == nil {

@@ -191,8 +191,8 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 	noError(t, s.ResendEvent(t.Context(), caller.Account, ref)) // which does not keep it longer
 	failPending(t, s)
-	must(s.db.NewRaw("UPDATE webhook_events SET state = 'pending', next_attempt_at = now(), settled_at = NULL WHERE ref = ?",
-		waiting).Exec(t.Context()))(t)
+	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now(), settled_at = NULL
+		WHERE ref = ?`, waiting).Exec(t.Context()))(t)
 	clock.advance(t, time.Second)
 	got, want := prune(), waiting
 	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
@@ -234,7 +234,8 @@ func TestManyFailedEvents(t *testing.T) {
 	caller := subscriber(t, s)
 	const many = rowsPerStatement + 1
 	must(s.db.NewRaw(`INSERT INTO webhook_events
-			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at, created_at)
+			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at,
+				created_at)
 		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now(), now()
 		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context()))(t)
 	count := func(where string) int {

@@ -61,10 +61,11 @@ func (s *Server) check(c *fiber.Ctx) error {
 			return check.NoFieldError{}
 		}
 		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
-		once, err := s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+		score := func(once *check.Once) ([]check.Answer, error) {
 			req.Once = once
 			return s.scoreCheck(work, c.Context(), req)
-		})
+		}
+		once, err := s.answerOnce(work, c.Context(), caller, renderCheck, score)
 		if err == nil && q.receipt {
 			err = s.attachReceipt(work, c.Context(), caller, once)
 		}

@@ -223,8 +223,8 @@ func TestReceiptIsReplayed(t *testing.T) {
 	first := s.sendOnce(t, "/api/check", body, "k")
 	first.is(t, "again", 200, `,"receipt":{"issued":2}}`)
 	again := s.sendOnce(t, "/api/check", body, "k")
-	expect.That(t, again.body == first.body && again.header.Get(replayedHeader) == "true", "got %s, want %s", again.body,
-		first.body)
+	expect.That(t, again.body == first.body && again.header.Get(replayedHeader) == "true", "got %s, want %s",
+		again.body, first.body)
 	expect.Equal(t, "checks made", len(c.requests()), 1)
 }
 

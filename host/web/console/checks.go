@@ -149,8 +149,8 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 	keys, err := c.cfg.Store.Keys(work(ctx), s.Account)
 	c.warn("the page of a check shows the id of its key", err)
 	now := c.cfg.Now().UTC()
-	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "KeyName": keyName(keys, found.Key), "Form": form,
-		"Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
+	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "KeyName": keyName(keys, found.Key),
+		"Form": form, "Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
 		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
 		"LastDay": now.Add(override.MaxAge - 24*time.Hour)})
 }

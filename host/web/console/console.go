@@ -145,7 +145,7 @@ func New(cfg Config) (*Console, error) {
 		// Otherwise the sender of a request could choose the host in somebody else's link.
 		return nil, errors.New("sending links by mail requires the public URL")
 	}
-	texts, err := texttemplate.New("").Funcs(texttemplate.FuncMap(templateFuncs)).ParseFS(pageFiles, "pages/mail.txt")
+	texts, err := texttemplate.New("").Funcs(templateFuncs).ParseFS(pageFiles, "pages/mail.txt")
 	if err != nil {
 		return nil, fmt.Errorf("reading the texts of messages: %w", err)
 	}

@@ -95,8 +95,8 @@ func (c *Console) allows(ctx context.Context, kind, to string, limit int, window
 	return ok, err
 }
 
-// allowsLink counts a sign-in link to an address. A stranger's requests use up neither those of other networks nor those
-// of the owner's browsers.
+// allowsLink counts a sign-in link to an address. A stranger's requests use up neither those of other networks nor
+// those of the owner's browsers.
 func (c *Console) allowsLink(ctx context.Context, to, network string, known bool) (bool, error) {
 	if known {
 		return c.allows(ctx, "link for a known browser to ", to, maxMailsKnown, mailWindow)
@@ -157,7 +157,8 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 		if err != nil || len(accounts) == 0 {
 			return m, err
 		}
-		if ok, err := c.allowsLink(ctx, address, network, owned && slices.Contains(known, accounts[0])); err != nil || !ok {
+		isKnown := owned && slices.Contains(known, accounts[0])
+		if ok, err := c.allowsLink(ctx, address, network, isKnown); err != nil || !ok {
 			return m, err
 		}
 		if !owned {
@@ -328,8 +329,8 @@ func (c *Console) TellOwners(ctx context.Context) error {
 	settled, failed := c.cfg.Store.TakeSettled(ctx)
 	for ref, account := range settled {
 		failed = errors.Join(failed, c.tellAddress(ctx, account, mail.Message{Subject: "A review is settled",
-			Text: c.text("review", view{"Ref": ref, "URL": c.cfg.URL + "/dashboard/checks/" + ref})}, "review notice to ",
-			maxReviewNotices))
+			Text: c.text("review", view{"Ref": ref, "URL": c.cfg.URL + "/dashboard/checks/" + ref})},
+			"review notice to ", maxReviewNotices))
 	}
 	return errors.Join(err, failed)
 }

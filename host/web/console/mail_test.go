@@ -336,8 +336,8 @@ func TestReviewMail(t *testing.T) {
 	caller := expect.Value(m.store.Authenticate(t.Context(), key))(t)
 	expect.Value(m.store.AskReview(t.Context(), caller, ref, "John says no"))(t)
 	expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
-	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana", State: decision.Upheld,
-		Finding: "It is a trap."}))
+	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana",
+		State: decision.Upheld, Finding: "It is a trap."}))
 	for range 2 { // the second time there is nothing to tell
 		expect.NoError(t, m.TellOwners(t.Context()))
 	}

@@ -43,12 +43,13 @@ func asset(name string) (string, error) {
 	return fmt.Sprintf("/static/%s?v=%x", name, sum[:6]), nil
 }
 
-// cacheNamed lets browsers keep a static file for a year if the URL has the hash of its content. While hosts are updated,
-// a page of one can name a file that another one does not have yet.
+// cacheNamed lets browsers keep a static file for a year if the URL has the hash of its content. While hosts are
+// updated, a page of one can name a file that another one does not have yet.
 func cacheNamed(ctx *fiber.Ctx) error {
 	err := ctx.Next()
 	cache := "no-store"
-	if named, unknown := asset(strings.TrimPrefix(ctx.Path(), "/static/")); unknown == nil && named == ctx.OriginalURL() {
+	named, unknown := asset(strings.TrimPrefix(ctx.Path(), "/static/"))
+	if unknown == nil && named == ctx.OriginalURL() {
 		cache = "public, max-age=31536000, immutable"
 	}
 	ctx.Set(fiber.HeaderCacheControl, cache)

@@ -26,7 +26,8 @@ func (c *Console) enterCode(ctx *fiber.Ctx, present func(context.Context) error)
 		problem = "This is an API key, which does not sign in. Enter your sign-in code."
 	case errors.Is(err, signin.ErrMistyped):
 		ctx.Status(fiber.StatusBadRequest)
-		return "A character is wrong, missing or too many. A sign-in code has six groups of four letters and digits.", nil
+		return "A character is wrong, missing or too many. " +
+			"A sign-in code has six groups of four letters and digits.", nil
 	case errors.Is(err, signin.ErrUnknown):
 		problem = "There is no such sign-in code. Was it replaced by a newer one?"
 	default:

@@ -29,6 +29,7 @@ const (
 	checkoutContext = "console checkout"
 	knownContext    = "console known"
 	knownLife       = 365 * 24 * time.Hour
+	maxKnown        = 4 // accounts besides the last one
 
 	maxSignIns    = 10 // by one client within signInsWindow
 	signInsWindow = 5 * time.Minute
@@ -94,8 +95,9 @@ func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error)
 	s, err := c.find(work(ctx), ctx, token)
 	if err == nil && s != nil {
 		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
-		known := append([]string{account}, slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })...)
-		err = c.sealCookie(ctx, "known", knownContext, known[:min(len(known), maxOpenCheckouts)], c.cfg.Now().Add(knownLife))
+		others := slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })
+		known := append([]string{account}, others[:min(len(others), maxKnown)]...)
+		err = c.sealCookie(ctx, "known", knownContext, known, c.cfg.Now().Add(knownLife))
 	}
 	return s, err
 }

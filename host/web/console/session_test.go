@@ -225,8 +225,8 @@ func TestSignInWithKey(t *testing.T) {
 	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
-// TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that protects
-// the account without the sign-in code.
+// TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that
+// protects the account without the sign-in code.
 func TestFreshProof(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -9,7 +9,7 @@ import (
 	"assay/host/customer/decision"
 )
 
-// firstDays is how long a new account sees its first steps. After its first check they end earlier, once all are done.
+// firstDays is how long a new account sees its first steps, and without a check even longer.
 const firstDays = 7 * 24 * time.Hour
 
 // step is one of the things to do with a new account.
@@ -19,9 +19,9 @@ type step struct {
 	State     string // what is missing
 }
 
-// firstSteps returns the steps from a new account to a live one that are not done yet, or nothing once the account is no
-// longer new. counted is the number of the account's checks, and days are the last ones. A key's last use does not show
-// that a program used it, because the dashboard acts with the key too: checks on several days do.
+// firstSteps returns the steps from a new account to a live one that are not done yet, or nothing once the account is
+// no longer new. counted is the number of the account's checks, and days are the last ones. A key's last use does not
+// show that a program used it, because the dashboard acts with the key too: checks on several days do.
 func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days []decision.Day) (
 	[]step, error) {
 	keys, err := c.cfg.Store.Keys(ctx, s.Account)
