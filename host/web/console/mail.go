@@ -157,25 +157,26 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 		if err != nil || len(accounts) == 0 {
 			return m, err
 		}
-		isKnown := owned && slices.Contains(known, accounts[0])
+		isKnown := owned && slices.ContainsFunc(accounts, func(a string) bool { return slices.Contains(known, a) })
 		if ok, err := c.allowsLink(ctx, address, network, isKnown); err != nil || !ok {
 			return m, err
 		}
+		text, path, newLink := "signin", LinkPath, c.cfg.Store.NewLink
 		if !owned {
-			m.Subject = "Recover your Assay account"
-			token, err := c.cfg.Store.NewRecoveryLink(ctx, accounts[0], address)
-			m.Text = c.text("recover", view{"Account": accounts[0], "URL": c.cfg.URL + recoverPath + token})
-			return m, err
+			m.Subject, text, path = "Recover your Assay account", "recover", recoverPath
+			newLink = func(ctx context.Context, account string) (string, error) {
+				return c.cfg.Store.NewRecoveryLink(ctx, account, address)
+			}
 		}
 		links := map[string]string{}
 		for _, account := range accounts {
-			token, err := c.cfg.Store.NewLink(ctx, account)
+			token, err := newLink(ctx, account)
 			if err != nil {
 				return m, err
 			}
-			links[account] = c.cfg.URL + LinkPath + token
+			links[account] = c.cfg.URL + path + token
 		}
-		m.Text = c.text("signin", view{"Links": links})
+		m.Text = c.text(text, view{"Links": links})
 		return m, nil
 	})
 	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
