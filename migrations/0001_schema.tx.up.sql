@@ -102,20 +102,26 @@ CREATE TABLE sign_in_codes (
     used_at    timestamptz -- null until somebody who knows the code has signed in
 );
 
--- Links that work once. A link with an address confirms that it is the owner's; others sign in.
+-- Links that work once. A link with an address confirms that it is the owner's, or makes it the recovery address; others
+-- sign in.
 CREATE TABLE sign_in_links (
     hash           bytea PRIMARY KEY,
     account_id     text NOT NULL,
     sealed_address bytea,
+    recovers       boolean NOT NULL,
     expires_at     timestamptz NOT NULL
 );
 
--- The e-mail addresses of accounts' owners, encrypted. One address may belong to several accounts.
+-- The e-mail addresses of accounts' owners, encrypted: the one that the owner gave, and the recovery address, which the
+-- payment provider knows. One address may belong to several accounts.
 CREATE TABLE owner_addresses (
-    account_id     text PRIMARY KEY,
+    account_id     text NOT NULL,
+    recovery       boolean NOT NULL,
     match          bytea NOT NULL, -- keyed hash of the address
     sealed_address bytea NOT NULL,
-    confirmed_at   timestamptz NOT NULL
+    confirmed_at   timestamptz NOT NULL,
+    usable_at      timestamptz NOT NULL, -- it signs in from then on; until then, the owner can refuse a recovery address
+    PRIMARY KEY (account_id, recovery)
 );
 CREATE INDEX owner_addresses_by_match ON owner_addresses (match);
 
@@ -125,6 +131,7 @@ CREATE TABLE sessions (
     account_id text NOT NULL,
     began_at   timestamptz NOT NULL,
     used_at    timestamptz NOT NULL, -- to the minute
+    proved_at  timestamptz NOT NULL, -- when a code or link was last presented
     expires_at timestamptz NOT NULL,
     browser    text NOT NULL,
     network    text NOT NULL -- the address of the last use, shortened
@@ -360,6 +367,7 @@ CREATE TABLE reviews (
     taken_at       timestamptz,
     sealed_finding bytea,                    -- the person's reasons
     settled_at     timestamptz,
+    told           boolean NOT NULL DEFAULT false, -- the owner was told that it is settled
     PRIMARY KEY (chain, seq),
     CHECK ((settled_at IS NOT NULL) = (state IN ('upheld', 'overturned')))
 );
@@ -583,6 +591,7 @@ CREATE TABLE webhook_endpoints (
     failed_at       timestamptz, -- a recent failed attempt
     disabled_at     timestamptz, -- only test events are sent from then on; null: enabled
     disabled_reason text CHECK (disabled_reason IN ('failing')),
+    notice          text CHECK (notice IN ('disabled', 'recovered')), -- that the owner is to get; a host takes it
     CHECK ((failing_since IS NULL) = (failed_at IS NULL)),
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );
@@ -631,6 +640,7 @@ CREATE TABLE webhook_events (
 CREATE INDEX webhook_events_by_ref ON webhook_events (ref);
 CREATE UNIQUE INDEX webhook_events_by_sequence ON webhook_events (account_id, sequence);
 CREATE INDEX webhook_events_by_age ON webhook_events (settled_at); -- pruned by it
+CREATE INDEX webhook_events_failed ON webhook_events (created_at) WHERE state = 'failed' AND sealed_payload IS NOT NULL;
 -- Hosts claim the due events of one chain at a time.
 CREATE INDEX webhook_events_due ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending';
 

@@ -513,13 +513,14 @@ BEGIN
             _lasts := _lasts || _last;
         END LOOP;
         INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
-            state, next_attempt_at, settled_at)
+            state, next_attempt_at, settled_at, created_at)
         SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
             _recorded_at[n.record], n.payload,
             s.last + 1 - row_number() OVER (PARTITION BY n.account_id ORDER BY n.record DESC),
             CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
             CASE WHEN NOT n.disabled THEN now() END,
-            CASE WHEN n.disabled THEN now() END
+            CASE WHEN n.disabled THEN now() END,
+            now()
         FROM (
             SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
                 _disabled[_owners[_caller_of[e.record]]] AS disabled
@@ -1475,7 +1476,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF new_state = 'overturned' THEN
+    -- The customer may know more by now than the person who settled the review.
+    IF new_state = 'overturned' AND NOT EXISTS (SELECT FROM feedback AS f WHERE f.chain = of_chain AND f.seq = of_seq) THEN
         PERFORM give_feedback(of_chain, of_seq, of_ref, of_account, of_pseudonym, of_type, at_check, of_node,
             'legitimate', NULL, NULL, at_time);
     END IF;
@@ -1494,13 +1496,13 @@ BEGIN
     INSERT INTO webhook_endpoints (account_id, url, sealed_secret) VALUES (of_account, new_url, new_secret)
     ON CONFLICT (account_id) DO UPDATE
     SET url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = EXCLUDED.created_at,
-        failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL;
+        failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL, notice = NULL;
     DELETE FROM webhook_old_secrets WHERE account_id = of_account;
 END $$;
 
--- Replaces the secret of an endpoint. The replaced one signs until the given time, if any, as do the newest earlier
--- ones, most_old in all. Returns false if there is no endpoint.
-CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, overlap interval, most_old integer)
+-- Replaces the secret of an account's endpoint. The one that signs goes on until the switch, also if a new secret that
+-- has not signed yet is replaced once more. Returns false if there is no endpoint.
+CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, switch_in interval)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     current_secret bytea;
@@ -1510,13 +1512,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF most_old > 0 THEN
+    DELETE FROM webhook_old_secrets WHERE account_id = of_account AND (ends_at <= now() OR switch_in <= interval '0');
+    UPDATE webhook_old_secrets SET ends_at = now() + switch_in WHERE account_id = of_account;
+    IF NOT FOUND AND switch_in > interval '0' THEN
         INSERT INTO webhook_old_secrets (account_id, sealed_secret, replaced_at, ends_at)
-        VALUES (of_account, current_secret, clock_timestamp(), now() + overlap);
+        VALUES (of_account, current_secret, clock_timestamp(), now() + switch_in);
     END IF;
-    DELETE FROM webhook_old_secrets WHERE account_id = of_account AND replaced_at NOT IN (
-        SELECT s.replaced_at FROM webhook_old_secrets AS s WHERE s.account_id = of_account AND s.ends_at > now()
-        ORDER BY s.replaced_at DESC LIMIT most_old);
     UPDATE webhook_endpoints SET sealed_secret = new_secret WHERE account_id = of_account;
     RETURN true;
 END $$;

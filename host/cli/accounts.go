@@ -16,8 +16,8 @@ import (
 )
 
 type accountsCmd struct {
-	SignIn  accountsSignInCmd   `cmd:"" name:"signin" help:"${accounts_signin_cmd}"`
-	SignOut accountsSignOutCmd  `cmd:"" name:"signout" help:"${accounts_signout_cmd}"`
+	SignIn  accountsSignInCmd   `cmd:"" name:"sign-in-link" help:"${accounts_signin_cmd}"`
+	SignOut accountsSignOutCmd  `cmd:"" name:"sign-out" help:"${accounts_signout_cmd}"`
 	Quota   accountsQuotaCmd    `cmd:"" help:"Set an account's checks a month, until its plan changes."`
 	Suspend accountsStandingCmd `cmd:"" help:"${accounts_suspend_cmd}"`
 	Resume  accountsStandingCmd `cmd:"" help:"End the suspension of an account: its keys work again."`

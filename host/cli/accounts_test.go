@@ -28,7 +28,7 @@ func TestAccountsCommands(t *testing.T) {
 	if strings.Contains(text, "code ") {
 		t.Errorf("a further key comes with a code:\n%s", text)
 	}
-	text = hosttest.Output(t, dir, database, "accounts", "signin", issued.Account,
+	text = hosttest.Output(t, dir, database, "accounts", "sign-in-link", issued.Account,
 		"--public-url=https://assay.example/")
 	link, _, _ := strings.Cut(text, "\n")
 	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
@@ -49,11 +49,11 @@ func TestAccountsCommands(t *testing.T) {
 		"fine\u202e"); code != 2 || !strings.Contains(text, "direction of text") {
 		t.Errorf("a reason with a direction mark: exit code %d, printed %s", code, text)
 	}
-	hosttest.Output(t, dir, database, "accounts", "signout", issued.Account)
+	hosttest.Output(t, dir, database, "accounts", "sign-out", issued.Account)
 	if _, err := s.SignInByCode(t.Context(), issued.Code); !errors.Is(err, signin.ErrUnknown) {
-		t.Errorf("after signout, the code fails with %v", err)
+		t.Errorf("after sign-out, the code fails with %v", err)
 	}
-	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody --checks 1",
+	for _, command := range []string{"sign-in-link acct_nobody", "sign-out acct_nobody", "quota acct_nobody --checks 1",
 		"suspend acct_nobody --reason x", "resume acct_nobody --reason x"} {
 		args := append([]string{"accounts"}, strings.Fields(command)...)
 		if code, text := hosttest.Failing(t, dir, database, args...); code != 1 ||

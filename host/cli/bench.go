@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -208,6 +210,16 @@ type benchHost struct {
 	pid        int
 }
 
+// benchEnv returns the environment of a host to be measured, without the settings of other installations: their
+// database, payments, mail, witnesses and keys. Lookups are off because they would measure other people's servers.
+func benchEnv(env []string) []string {
+	own := slices.DeleteFunc(env, func(v string) bool {
+		return strings.HasPrefix(v, "ASSAY_") && !strings.HasPrefix(v, "ASSAY_CHAINS=") &&
+			!strings.HasPrefix(v, "ASSAY_DATABASE_CONNECTIONS=")
+	})
+	return append(own, "ASSAY_CONFIG=", "ASSAY_DRAIN=0s", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
+}
+
 // withHostProcess starts a host in a process of its own, calls fn with it, and stops it.
 func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) error {
 	self, err := os.Executable()
@@ -216,10 +228,7 @@ func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error
 	}
 	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0",
 		"--admin-listen=127.0.0.1:0", "--data-dir=" + dir}, flags...)...)
-	// Lookups are off because they would measure other people's servers. Nothing of another installation is used.
-	host.Env = append(os.Environ(), "ASSAY_CONFIG=", "ASSAY_DATABASE_URL=", "ASSAY_DATABASE_DIRECT_URL=",
-		"ASSAY_SECRET_FILE=", "ASSAY_TRUST_FILE=", "ASSAY_OPERATOR_KEY=", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=",
-		"ASSAY_DRAIN=0s", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
+	host.Env = benchEnv(os.Environ())
 	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
 	host.WaitDelay = installation.StopTimeout
 	host.Stderr = os.Stderr

@@ -73,8 +73,9 @@ var helpTexts = kong.Vars{
 	"witness_setting": "Witnesses that cosign the audit log's checkpoints. Each is a URL, a space and the key that " +
 		"'assay witness' prints. Default: none.",
 	"stripe_tax": "Let Stripe Tax add VAT to the prices. Enable it in Stripe's dashboard first.",
-	"links": "Your documents by name: terms, dpa, imprint. An example is terms=https://a.example/terms. They are " +
-		"linked in the footer. At checkout, customers accept the terms and the data-processing agreement (dpa).",
+	"links": "Your pages by name. The names are terms, dpa, imprint, support and status. An example is " +
+		"terms=https://a.example/terms. support may be a mailto: address. They are linked in the footer. At checkout, " +
+		"customers accept the terms and the data-processing agreement (dpa).",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +
 		"private database, unless ASSAY_STRIPE_KEY is set.",
@@ -168,7 +169,7 @@ var helpTexts = kong.Vars{
 	"database_distribute_cmd": "Spread the tables over the nodes of a Citus cluster. Repeat it after an interruption " +
 		"or an upgrade, for which it migrates the database. Stop the hosts first.",
 
-	"webhooks_rotate_cmd": "Create a new signing secret and print it. The old one continues to sign for 24 hours.",
+	"webhooks_rotate_cmd": "Create a new signing secret and print it. It replaces the old one in 24 hours.",
 	"webhooks_url": "URL to send events to. It must use https and a public address, " +
 		"unless the hosts' ASSAY_WEBHOOK_ALLOW permits another.",
 	"webhooks_since": "With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, " +

@@ -120,7 +120,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"eval":  {rows, needed + ", or name another folder; there are no built-in layers"},
 		"bench": {"", "there are no built-in layers"},
 
-		"accounts signin": {"acct_1", needed}, "accounts signout": {"acct_1", needed},
+		"accounts sign-in-link": {"acct_1", needed}, "accounts sign-out": {"acct_1", needed},
 		"accounts quota": {"acct_1 --checks 1", needed},
 		"privacy export": {"jane@example.com", needed}, "privacy erase": {"jane@example.com", needed},
 		"accounts suspend": {"acct_1 --reason x", needed}, "accounts resume": {"acct_1 --reason x", needed},

@@ -223,7 +223,7 @@ func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) er
 
 type webhooksRotateCmd struct {
 	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	Now     bool   `help:"Revoke the old secret at once, as after a leak."`
+	Now     bool   `help:"Switch at once, as after a leak."`
 	terminal.Output
 }
 

@@ -93,11 +93,11 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		t.Errorf("events: %s", list)
 	}
 
-	// After a rotation both secrets sign.
+	// Until the switch, the old secret signs the header of the contract, and both that of Standard Webhooks.
 	rotated := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "rotate", issued.Account)["secret"]
 	hosttest.Output(t, dir, database, "webhooks", "test", issued.Account)
 	c := hosttest.Next(t, calls)
-	for i, s := range []string{rotated, secret} {
+	for i, s := range []string{secret, rotated} {
 		signatures := strings.Fields(c.Header.Get("webhook-signature"))
 		if len(signatures) != 2 || signatures[i] != hosttest.StandardSignature(s, c) {
 			t.Errorf("signatures %v, want %s at index %d", signatures, hosttest.StandardSignature(s, c), i)

@@ -79,7 +79,7 @@ func rangeOf(raw string) (string, error) {
 // callingCode returns the country code that digits begin with, or "". No country code begins with another one (ITU-T
 // E.164).
 func callingCode(digits string) string {
-	if digits[0] == '0' {
+	if digits == "" || digits[0] == '0' {
 		return ""
 	}
 	for n := 1; n <= min(3, len(digits)); n++ {

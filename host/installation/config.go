@@ -167,16 +167,17 @@ func (c *Config) validateDatabase() error {
 }
 
 // LinkNames are the names of the documents in Config.Links.
-var LinkNames = []string{"terms", "dpa", "imprint"}
+var LinkNames = []string{"terms", "dpa", "imprint", "support", "status"}
 
 // ValidateBilling checks the settings of payments.
 func (c *Config) ValidateBilling() error {
 	for name, link := range c.Links {
 		u, err := url.Parse(link)
-		if !slices.Contains(LinkNames, name) || err != nil || u.Host == "" || u.Scheme != "https" ||
-			strings.ContainsAny(link, " ()") {
-			return fmt.Errorf("ASSAY_LINKS: %s=%s is not one of %s=https://host/path", name, link,
-				strings.Join(LinkNames, ", "))
+		page := err == nil && u.Scheme == "https" && u.Host != ""
+		address := err == nil && name == "support" && u.Scheme == "mailto" && u.Opaque != ""
+		if !slices.Contains(LinkNames, name) || !page && !address || strings.ContainsAny(link, " ()") {
+			return fmt.Errorf("ASSAY_LINKS: %s=%s is not one of %s=https://host/path, or support=mailto:address", name,
+				link, strings.Join(LinkNames, ", "))
 		}
 	}
 	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "" || c.StripeTax) {

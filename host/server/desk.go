@@ -65,7 +65,8 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	return part{
 		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
 		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
-			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh}}},
+			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh},
+			{Name: "tell owners of webhooks and reviews", Every: time.Minute, Run: d.pages.TellOwners}}},
 	}, nil
 }
 
@@ -95,7 +96,8 @@ func acceptance(cfg *installation.Config) (text string) {
 func links(cfg *installation.Config) []console.Link {
 	all := []console.Link{{Name: "Terms", URL: cfg.Links["terms"], Accepted: true},
 		{Name: "Data-processing agreement", URL: cfg.Links["dpa"], Accepted: true},
-		{Name: "Imprint", URL: cfg.Links["imprint"]}}
+		{Name: "Imprint", URL: cfg.Links["imprint"]}, {Name: "Support", URL: cfg.Links["support"]},
+		{Name: "Status", URL: cfg.Links["status"]}}
 	return slices.DeleteFunc(all, func(l console.Link) bool { return l.URL == "" })
 }
 
@@ -122,8 +124,10 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 			return nil, err
 		}
 	}
+	customers, _ := d.billing.Provider.(billing.Customers)
 	return console.New(console.Config{
 		Mail:      sender,
+		Customers: customers,
 		Store:     h.store,
 		Billing:   d.billing,
 		Checker:   h.scoring.checker,

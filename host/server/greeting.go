@@ -54,7 +54,7 @@ func (h *host) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.Printf("  key  %s\n", key)
+	t.Printf("  key  %s\n  dashboard  assay accounts sign-in-link ACCOUNT, which 'assay keys list' names\n", key)
 	t.Printf("  try  curl -H 'Authorization: Bearer %s' -d '{\"domain\":\"paypa1-secure-login.xyz\"}' %s/api/check\n\n",
 		key, url)
 	return nil

@@ -64,7 +64,7 @@ type host struct {
 
 func newHost(cfg *installation.Config, t *terminal.Terminal, options Options) *host {
 	h := &host{cfg: cfg, options: options, terminal: t, metrics: telemetry.NewMetrics(),
-		id: "host_" + ulid.Make().String(), listening: make(chan struct{})}
+		id: "host_" + ulid.Make().String(), listening: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	h.metrics.WatchBuild(installation.Version, installation.Revision())
 	return h
 }

@@ -37,7 +37,10 @@ func Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal, op
 			err = ErrStopped
 		}
 	}()
-	if err := h.openParts(ctx); err != nil {
+	if err := h.openParts(ctx); err != nil && ctx.Err() != nil {
+		h.log.Info("stopped during the start", "error", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	start := h.startJobs(ctx)
@@ -81,7 +84,7 @@ func (h *host) load(ctx context.Context, start func(part)) {
 func (h *host) run(ctx context.Context, start func(part)) error {
 	served := h.serve()
 	h.load(ctx, start)
-	if err := h.greet(ctx); err != nil {
+	if err := h.greet(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	h.log.Info("ready", "address", h.listener.Addr().String(), "version", installation.Version)

@@ -65,6 +65,21 @@ func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]
 	return answer, wrap(err, "looking up an answer")
 }
 
+// Complete keeps once.Answer in place of the answer to the same request, if one is kept.
+func (l *Ledger) Complete(ctx context.Context, account string, once *check.Once) error {
+	a, err := l.account(ctx, account)
+	if err != nil {
+		return err
+	}
+	k, err := l.store.answerOf(account, once)
+	if err == nil {
+		_, err = l.store.db.NewRaw(`UPDATE answers SET sealed = ?sealed
+			WHERE chain = ?chain AND account_id = ?account AND key = ?key AND request = ?request`, named{
+			"chain": a.Chain, "account": account, "key": k.key, "request": k.request, "sealed": k.sealed}).Exec(ctx)
+	}
+	return withOutage(wrap(err, "completing an answer"))
+}
+
 //go:embed sql/prune_answers.sql
 var pruneAnswers string
 

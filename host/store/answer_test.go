@@ -67,6 +67,10 @@ func TestKeptAnswers(t *testing.T) {
 		}
 	}
 	wantKept(t, "after all", l, caller.Account, onceAs(key, request, ""), answer)
+	noError(t, l.Complete(t.Context(), caller.Account, onceAs(key, request+" ", "of another request")))
+	wantKept(t, "after another request", l, caller.Account, onceAs(key, request, ""), answer)
+	noError(t, l.Complete(t.Context(), caller.Account, onceAs(key, request, "completed")))
+	wantKept(t, "completed", l, caller.Account, onceAs(key, request, ""), "completed")
 	wantCounted(t, s, caller.Account, 3)
 	noError(t, l.Append(t.Context(), with(onceAs(key, request, answer), allowed(t, stranger))...))
 	wantCounted(t, s, stranger.Account, 1)

@@ -171,9 +171,6 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 	claim, err := s.Claim(t.Context(), c.Session)
 	mustHold(t, err == nil && claim.Ended, "Claim = %+v, %v; want Ended", claim, err)
 	expect(t, "the claimed key", keyStatus(t, s, claim.Key), "ended")
-	if account, _, err := s.SignInByKey(t.Context(), claim.Key); err != nil || account != claim.Account {
-		t.Errorf("signing in: %q, %v", account, err)
-	}
 	wantError(t, "CreateKey", errOf(s.CreateKey(t.Context(), claim.Account, "another")), billing.ErrSubscriptionEnded)
 	wantError(t, "RotateKey", errOf(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour)),
 		apikey.ErrNotFound)

@@ -120,19 +120,28 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 	id := "ovr_" + ulid.Make().String()
 	row := overrideRow{
 		ID: id, AccountID: r.AccountID, Action: w.Action, Kind: w.Target.Kind,
-		Match: keys.Match(r.AccountID, w.Target), Masked: w.Target.Masked(),
+		Match:        keys.Match(r.AccountID, w.Target),
 		SealedReason: s.keys.Seal([]byte(w.Reason), reasonContext(id)), Author: w.Author,
 		CreatedAt: at, ExpiresAt: w.ExpiresAt.UTC().Truncate(time.Millisecond),
+	}
+	if w.Edits == "" {
+		row.Masked = w.Target.Masked()
 	}
 	if typ, value, ok := w.Target.Subject(); ok && r.AccountID != "" {
 		row.Subject = audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(typ), value)
 	}
-	row.MAC = keys.MAC(row.entry())
 	var old overrideRow
-	err := s.db.NewSelect().Model(&old).Where("account_id = ? AND match = ?", r.AccountID, row.Match).Scan(ctx)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	err := s.db.NewSelect().Model(&old).Where("account_id = ?", r.AccountID).
+		Where("CASE WHEN ? = '' THEN match = ? ELSE id = ? END", w.Edits, row.Match, w.Edits).Scan(ctx)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && w.Edits != "":
+		return nil, override.ErrUnknown
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, err
+	case w.Edits != "":
+		row.Kind, row.Match, row.Masked, row.Subject = old.Kind, old.Match, old.Masked, old.Subject
 	}
+	row.MAC = keys.MAC(row.entry())
 	refusal, err := once[string](ctx, s,
 		"SELECT override_add(?chain, ?key, ?now, ?row, ?added, ?replaces, ?removed, ?limit)", named{
 			"chain": r.Chain, "key": r.KeyID, "now": s.now(), "limit": limit, "replaces": old.ID,

@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
 
 	"assay/host/access/signin"
 )
@@ -24,36 +26,57 @@ func (s *Store) addressMatch(address string) []byte {
 
 func ownerContext(account string) string { return "owner of " + account }
 
+const (
+	ownAddress      = "SELECT sealed_address, usable_at FROM owner_addresses WHERE account_id = ? AND NOT recovery"
+	recoveryAddress = "SELECT sealed_address, usable_at FROM owner_addresses WHERE account_id = ? AND recovery"
+)
+
 // OwnerAddress returns the confirmed e-mail address of an account's owner, or "".
 func (s *Store) OwnerAddress(ctx context.Context, account string) (string, error) {
-	address, err := s.addressIn(ctx, "SELECT sealed_address FROM owner_addresses WHERE account_id = ?", account)
-	if err != nil && !errors.Is(err, signin.ErrUnknown) {
-		return "", err
-	}
-	return address, nil
+	address, _, err := s.addressIn(ctx, account, ownAddress)
+	return address, unlessUnknown(err)
 }
 
-// addressIn returns the address that a statement finds or deletes. Its first argument is the account. It fails with
-// signin.ErrUnknown if there is none.
-func (s *Store) addressIn(ctx context.Context, statement, account string, more ...any) (string, error) {
-	var row struct{ SealedAddress []byte }
-	err := s.db.NewRaw(statement, append([]any{account}, more...)...).Scan(ctx, &row)
+// RecoveryAddress returns the recovery address of an account and when it begins to sign in, or "".
+func (s *Store) RecoveryAddress(ctx context.Context, account string) (address string, usableAt time.Time, err error) {
+	address, usableAt, err = s.addressIn(ctx, account, recoveryAddress)
+	return address, usableAt, unlessUnknown(err)
+}
+
+func unlessUnknown(err error) error {
+	if errors.Is(err, signin.ErrUnknown) {
+		return nil
+	}
+	return err
+}
+
+// addressIn returns the address in the row that a statement finds or deletes. Its first argument is the account. It
+// fails with signin.ErrUnknown if there is none.
+func (s *Store) addressIn(ctx context.Context, account, statement string, more ...any) (
+	address string, usableAt time.Time, err error) {
+	var row struct {
+		SealedAddress []byte
+		UsableAt      time.Time
+	}
+	err = s.db.NewRaw(statement, append([]any{account}, more...)...).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", signin.ErrUnknown
+		return "", time.Time{}, signin.ErrUnknown
 	}
-	if err != nil {
-		return "", withOutage(fmt.Errorf("reading owner's address: %w", err))
+	var text []byte
+	if err = withOutage(err); err == nil {
+		text, err = s.keys.Open(row.SealedAddress, ownerContext(account))
 	}
-	address, err := s.keys.Open(row.SealedAddress, ownerContext(account))
-	if err != nil {
-		return "", fmt.Errorf("reading owner's address: %w", err)
-	}
-	return string(address), nil
+	return string(text), row.UsableAt, wrap(err, "reading owner's address")
 }
 
 // NewAddressLink returns the token of a link that confirms the e-mail address of an account's owner.
 func (s *Store) NewAddressLink(ctx context.Context, account, address string) (token string, err error) {
-	return s.addLink(ctx, account, s.keys.Seal([]byte(address), ownerContext(account)))
+	return s.addLink(ctx, account, s.keys.Seal([]byte(address), ownerContext(account)), false)
+}
+
+// NewRecoveryLink returns the token of a link that makes an address the recovery address of an account.
+func (s *Store) NewRecoveryLink(ctx context.Context, account, address string) (token string, err error) {
+	return s.addLink(ctx, account, s.keys.Seal([]byte(address), ownerContext(account)), true)
 }
 
 // ConfirmAddress uses up a link of NewAddressLink, which must be of the account, and stores its address. The account's
@@ -63,59 +86,85 @@ func (s *Store) ConfirmAddress(ctx context.Context, account, token string) (form
 	if !ok {
 		return "", signin.ErrUnknown
 	}
-	address, err := s.addressIn(ctx, `DELETE FROM sign_in_links
-		WHERE account_id = ? AND hash = ? AND sealed_address IS NOT NULL AND expires_at > ? RETURNING sealed_address`,
-		account, hash[:], s.now())
+	address, _, err := s.addressIn(ctx, account, `DELETE FROM sign_in_links WHERE account_id = ? AND hash = ?
+		AND NOT recovers AND sealed_address IS NOT NULL AND expires_at > ? RETURNING sealed_address`, hash[:], s.now())
 	if err != nil {
 		return "", err
 	}
 	if former, err = s.OwnerAddress(ctx, account); err != nil {
 		return "", err
 	}
-	_, err = s.db.NewRaw(`INSERT INTO owner_addresses (account_id, match, sealed_address, confirmed_at)
-		VALUES (?, ?, ?, ?)
-		ON CONFLICT (account_id) DO UPDATE SET match = EXCLUDED.match, sealed_address = EXCLUDED.sealed_address,
-			confirmed_at = EXCLUDED.confirmed_at`, account, s.addressMatch(address),
-		s.keys.Seal([]byte(address), ownerContext(account)), s.now()).Exec(ctx)
+	err = s.storeAddress(ctx, account, address, 0)
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
 	}
-	if err != nil {
-		return "", withOutage(fmt.Errorf("storing owner's address: %w", err))
-	}
-	return former, nil
+	return former, withOutage(wrap(err, "confirming owner's address"))
 }
 
-// RemoveAddress deletes the e-mail address of an account's owner and the links that were sent to it. It returns the
-// address, or "" if there was none.
-func (s *Store) RemoveAddress(ctx context.Context, account string) (former string, err error) {
-	former, err = s.addressIn(ctx, "DELETE FROM owner_addresses WHERE account_id = ? RETURNING sealed_address", account)
-	if errors.Is(err, signin.ErrUnknown) {
-		return "", nil
+// storeAddress stores the address of an account's owner, or the recovery address, which signs in after a time.
+func (s *Store) storeAddress(ctx context.Context, account, address string, usableIn time.Duration) error {
+	_, err := s.db.NewRaw(`INSERT INTO owner_addresses AS a
+			(account_id, recovery, match, sealed_address, confirmed_at, usable_at)
+		VALUES (?account, ?recovery, ?match, ?sealed, ?now, ?usable)
+		ON CONFLICT (account_id, recovery) DO UPDATE SET match = EXCLUDED.match,
+			sealed_address = EXCLUDED.sealed_address, confirmed_at = EXCLUDED.confirmed_at,
+			usable_at = EXCLUDED.usable_at
+		WHERE a.match <> EXCLUDED.match OR NOT a.recovery`, named{"account": account, "recovery": usableIn > 0,
+		"match": s.addressMatch(address), "sealed": s.keys.Seal([]byte(address), ownerContext(account)), "now": s.now(),
+		"usable": s.now().Add(usableIn)}).Exec(ctx)
+	return err
+}
+
+// ConfirmRecovery uses up a link of NewRecoveryLink. Its address signs in after signin.RecoveryWait, unless the owner
+// refuses it. It fails with signin.ErrUnknown.
+func (s *Store) ConfirmRecovery(ctx context.Context, token string) (account string, err error) {
+	hash, ok := signin.ParseToken(token)
+	if !ok {
+		return "", signin.ErrUnknown
 	}
-	if err != nil {
+	err = s.db.NewRaw("SELECT account_id FROM sign_in_links WHERE hash = ? AND recovers", hash[:]).Scan(ctx, &account)
+	if err := signInError("using recovery link", err); err != nil {
 		return "", err
 	}
-	if _, err := s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx); err != nil {
-		return "", withOutage(fmt.Errorf("ending links: %w", err))
+	address, _, err := s.addressIn(ctx, account, `DELETE FROM sign_in_links
+		WHERE account_id = ? AND hash = ? AND expires_at > ? RETURNING sealed_address`, hash[:], s.now())
+	if err == nil {
+		err = withOutage(wrap(s.storeAddress(ctx, account, address, signin.RecoveryWait), "storing recovery address"))
 	}
-	return former, nil
+	return account, err
 }
 
-// LinksTo returns a link that signs in for each account whose owner has an e-mail address, oldest account first.
-func (s *Store) LinksTo(ctx context.Context, address string) (links []signin.Link, err error) {
-	var accounts []string
-	err = s.db.NewRaw("SELECT account_id FROM owner_addresses WHERE match = ? ORDER BY account_id LIMIT ?",
-		s.addressMatch(address), maxOwned).Scan(ctx, &accounts)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("finding accounts of an address: %w", err))
+// RemoveAddress deletes the e-mail address of an account's owner, or the recovery address, and the account's links. It
+// returns the address, or "" if there was none.
+func (s *Store) RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error) {
+	former, _, err = s.addressIn(ctx, account, `DELETE FROM owner_addresses WHERE account_id = ? AND recovery = ?
+		RETURNING sealed_address, usable_at`, recovery)
+	if err == nil {
+		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
 	}
-	for _, account := range accounts {
-		token, err := s.addLink(ctx, account, nil)
-		if err != nil {
-			return nil, err
-		}
-		links = append(links, signin.Link{Account: account, Token: token})
+	return former, unlessUnknown(withOutage(wrap(err, "removing owner's address")))
+}
+
+// OwnersOf returns the accounts that sign in with an e-mail address, oldest first.
+func (s *Store) OwnersOf(ctx context.Context, address string) (accounts []string, err error) {
+	err = s.db.NewRaw(`SELECT DISTINCT account_id FROM owner_addresses WHERE match = ? AND usable_at <= ?
+		ORDER BY account_id LIMIT ?`, s.addressMatch(address), s.now(), maxOwned).Scan(ctx, &accounts)
+	return accounts, withOutage(wrap(err, "finding accounts of an address"))
+}
+
+// CustomersOf returns the payment provider's ids of an account, newest first.
+func (s *Store) CustomersOf(ctx context.Context, account string) (customers []string, err error) {
+	err = s.db.NewRaw(`SELECT customer FROM billing_subscriptions WHERE account_id = ? AND customer <> ''
+		ORDER BY id DESC`, account).Scan(ctx, &customers)
+	return customers, withOutage(wrap(err, "finding customers of an account"))
+}
+
+// AccountsOfCustomers returns the accounts that have a subscription of one of the payment provider's customers.
+func (s *Store) AccountsOfCustomers(ctx context.Context, customers []string) (accounts []string, err error) {
+	if len(customers) > 0 {
+		err = s.db.NewRaw(`SELECT DISTINCT account_id FROM billing_subscriptions
+			WHERE account_id IS NOT NULL AND customer IN (?) LIMIT ?`, bun.List(customers), maxOwned).
+			Scan(ctx, &accounts)
 	}
-	return links, nil
+	return accounts, withOutage(wrap(err, "finding accounts of customers"))
 }

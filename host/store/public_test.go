@@ -141,14 +141,12 @@ func TestSignInOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
-	_, key := newKey(t, s, account)
 	link := must(s.NewLink(t.Context(), account))(t)
 	for _, test := range []struct {
 		name   string
 		signIn func() error
 		want   error // of all but one
 	}{
-		{"key", func() error { return errOf2(s.SignInByKey(context.Background(), key.Secret)) }, signin.ErrKeyRetired},
 		{"link", func() error { return errOf(s.UseLink(context.Background(), link)) }, signin.ErrUnknown},
 	} {
 		signedIn := 0
@@ -170,12 +168,22 @@ func TestSignInOnce(t *testing.T) {
 		holds(t, errors.Is(err, want) && (err != nil || got == account), "SignInByCode = %q, %v; want %v", got, err,
 			want)
 	}
-	lost := must(s.FirstCode(t.Context(), account))(t)
+	unseen := must(s.FirstCode(t.Context(), account))(t)
 	first := must(s.FirstCode(t.Context(), account))(t)
-	signsIn(lost, signin.ErrUnknown)
+	signsIn(unseen, signin.ErrUnknown)
 	signsIn(first, nil)
 	expect(t, "the code after it was used", must(s.FirstCode(t.Context(), account))(t), "")
-	second := must(s.ReplaceCode(t.Context(), account))(t)
+	lost := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	kept := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	session, _, err := s.Session(t.Context(), kept, "")
+	noError(t, err)
+	link = must(s.NewLink(t.Context(), account))(t)
+	second := must(s.ReplaceCode(t.Context(), account, session.ID))(t)
+	wantError(t, "a link from before the code was replaced", errOf(s.UseLink(t.Context(), link)), signin.ErrUnknown)
+	for token, want := range map[string]error{lost: signin.ErrNoSession, kept: nil} {
+		_, _, err := s.Session(t.Context(), token, "")
+		wantError(t, "a session after the code was replaced", err, want)
+	}
 	expect(t, "the code after it was replaced", must(s.FirstCode(t.Context(), account))(t), "")
 	signsIn(first, signin.ErrUnknown)
 	signsIn(second, nil)
@@ -214,13 +222,11 @@ func TestPruneSignIns(t *testing.T) {
 	noError(t, err)
 	expect(t, "the key that does not expire", caller.Key, rotated.ID)
 
-	// A test key makes no checks, and one with limits signs in to nothing.
+	// A test key makes no checks, and the dashboard has no limits.
 	for _, limits := range []apikey.Limits{{Test: true}, {Scopes: []apikey.Scope{apikey.Scope("check")}}} {
-		limited := must(s.IssueKey(t.Context(), account, apikey.Wanted{Name: "limited", Limits: limits}))(t)
+		must(s.IssueKey(t.Context(), account, apikey.Wanted{Name: "limited", Limits: limits}))(t)
 		_, caller, err = s.Session(t.Context(), token, "192.0.2.0/24")
 		noError(t, err)
 		expect(t, "the key without limits", caller.Key, rotated.ID)
-		_, _, err = s.SignInByKey(t.Context(), limited.Secret)
-		wantError(t, "signing in with a limited key", err, signin.ErrUnknown)
 	}
 }

@@ -181,7 +181,8 @@ func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
 }
 
 // SettleReview upholds or overturns a verdict. An overturned verdict becomes the account's feedback that the entity is
-// legitimate. It fails with decision.ErrNoReview, decision.ErrNotTaken or an *entity.InvalidError.
+// legitimate, unless the account gave feedback itself. It fails with decision.ErrNoReview, decision.ErrNotTaken or an
+// *entity.InvalidError.
 func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settlement) error {
 	if err := how.Validate(); err != nil {
 		return err
@@ -209,4 +210,16 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 		return withOutage(fmt.Errorf("settling a review: %w", err))
 	}
 	return nil
+}
+
+// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
+func (s *Store) TakeSettled(ctx context.Context) (accounts map[string]string, err error) {
+	var rows []struct{ Ref, AccountID string }
+	err = s.db.NewRaw(`UPDATE reviews SET told = true WHERE settled_at IS NOT NULL AND NOT told
+		RETURNING ref, account_id`).Scan(ctx, &rows)
+	accounts = map[string]string{}
+	for _, r := range rows {
+		accounts[r.Ref] = r.AccountID
+	}
+	return accounts, withOutage(wrap(err, "reading settled reviews"))
 }

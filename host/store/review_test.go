@@ -68,6 +68,21 @@ func TestReview(t *testing.T) {
 		0)
 }
 
+// A settled review does not replace what the customer reported, and its owner is told once.
+func TestSettledReviewKeepsFeedback(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	ref := appendOne(t, l, decided(caller, parse(t, entity.Email, "jane@example.net"), check.Block))
+	must(s.AskReview(t.Context(), caller, ref, "Jane says no"))(t)
+	must(s.KeepFeedback(t.Context(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil))(t)
+	noError(t, s.TakeReview(t.Context(), ref, "Ana"))
+	expect(t, "settled reviews", len(must(s.TakeSettled(t.Context()))(t)), 0)
+	noError(t, s.SettleReview(t.Context(), ref, settle(decision.Overturned)))
+	expect(t, "the customer's feedback", must(s.Feedback(t.Context(), caller, ref, nil))(t).Label, feedback.Fraud)
+	expect(t, "the account of the settled review", must(s.TakeSettled(t.Context()))(t)[ref], caller.Account)
+	expect(t, "reviews settled since", len(must(s.TakeSettled(t.Context()))(t)), 0)
+}
+
 func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	t.Parallel()
 	s, l, mine := newLedger(t, nil, LedgerConfig{})

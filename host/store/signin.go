@@ -11,7 +11,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
-	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/check"
 )
@@ -20,21 +19,25 @@ import (
 type sessionRow struct {
 	bun.BaseModel `bun:"table:sessions,alias:s"`
 
-	ID        string `bun:",pk"`
-	Hash      []byte
-	AccountID string
-	BeganAt   time.Time
-	UsedAt    time.Time
-	ExpiresAt time.Time
-	Browser   string
-	Network   string
-	Plan      string `bun:",scanonly"`
-	Quota     int    `bun:",scanonly"`
-	KeyID     string `bun:",scanonly"`
+	ID                            string `bun:",pk"`
+	Hash                          []byte
+	AccountID                     string
+	BeganAt                       time.Time
+	UsedAt                        time.Time
+	ProvedAt                      time.Time
+	ExpiresAt                     time.Time
+	Browser                       string
+	Network                       string
+	RecoversAt, WebhookDisabledAt *time.Time `bun:",scanonly"`
+
+	Plan  string `bun:",scanonly"`
+	Quota int    `bun:",scanonly"`
+	KeyID string `bun:",scanonly"`
 }
 
 func (r sessionRow) session() signin.Session {
 	return signin.Session{ID: r.ID, Account: r.AccountID, BeganAt: r.BeganAt, UsedAt: r.UsedAt,
+		ProvedAt: r.ProvedAt, RecoversAt: r.RecoversAt, WebhookDisabledAt: r.WebhookDisabledAt,
 		Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
 }
 
@@ -66,47 +69,29 @@ func signInError(doing string, err error) error {
 	return nil
 }
 
-// SignInByKey returns the account of an API key that has no sign-in code yet, and its new code, which ends this way of
-// signing in. It accepts valid keys, and keys that ended with their subscription, so that the customer can choose a
-// plan again, but none with limits, which the dashboard does not have. It fails with signin.ErrUnknown or
-// signin.ErrKeyRetired.
-func (s *Store) SignInByKey(ctx context.Context, presented string) (account, code string, err error) {
-	hash, ok := apikey.Parse(presented)
-	if !ok {
-		return "", "", signin.ErrUnknown
-	}
-	var k keyRow
-	err = s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).
-		Where("NOT EXISTS (SELECT 1 FROM key_limits AS l WHERE l.key_id = key.id)").Scan(ctx)
-	if err == nil && (k.State == apikey.Revoked || (k.ExpiresAt != nil && !s.now().Before(*k.ExpiresAt))) {
-		return "", "", signin.ErrUnknown
-	}
-	if err != nil {
-		return "", "", signInError("signing in by key", err)
-	}
-	code, err = s.issueCode(ctx, k.AccountID, ifNone)
-	if err == nil && code == "" {
-		err = signin.ErrKeyRetired
-	}
-	return k.AccountID, code, err
-}
-
 // FirstCode issues the sign-in code of a new account, in place of one that nobody has used. If the account's code was
 // used, it returns "".
 func (s *Store) FirstCode(ctx context.Context, account string) (code string, err error) {
 	return s.issueCode(ctx, account, ifUnused)
 }
 
-// ReplaceCode issues another sign-in code to an account. The previous one no longer signs in.
-func (s *Store) ReplaceCode(ctx context.Context, account string) (code string, err error) {
-	return s.issueCode(ctx, account, always)
+// ReplaceCode issues another sign-in code to an account. The previous one no longer signs in, and all links and other
+// sessions end.
+func (s *Store) ReplaceCode(ctx context.Context, account, session string) (code string, err error) {
+	code, err = s.issueCode(ctx, account, always)
+	if err == nil {
+		err = s.EndOtherSessions(ctx, account, session)
+	}
+	if err == nil {
+		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
+	}
+	return code, withOutage(wrap(err, "replacing sign-in code"))
 }
 
 // codeRule says when a sign-in code replaces the one of the account.
 type codeRule string
 
 const (
-	ifNone   codeRule = "c.hash = EXCLUDED.hash" // as if the statement was sent again, because its reply was lost
 	ifUnused codeRule = "c.used_at IS NULL"
 	always   codeRule = "TRUE"
 )
@@ -149,14 +134,15 @@ func (s *Store) NewLink(ctx context.Context, account string) (token string, err 
 	if _, err := s.accountPlan(ctx, account); err != nil {
 		return "", withOutage(fmt.Errorf("creating sign-in link: %w", err))
 	}
-	return s.addLink(ctx, account, nil)
+	return s.addLink(ctx, account, nil, false)
 }
 
-// addLink creates a link that signs in, or that confirms an address.
-func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byte) (token string, err error) {
+// addLink creates a link that signs in, that confirms an address, or that makes it the recovery address.
+func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byte, recovers bool) (
+	token string, err error) {
 	token, hash := signin.NewToken()
-	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, expires_at)
-		VALUES (?, ?, ?, ?)`, hash[:], account, sealedAddress, s.now().Add(signin.LinkLife)).Exec(ctx)
+	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, recovers, expires_at)
+		VALUES (?, ?, ?, ?, ?)`, hash[:], account, sealedAddress, recovers, s.now().Add(signin.LinkLife)).Exec(ctx)
 	if err != nil {
 		return "", withOutage(fmt.Errorf("creating link: %w", err))
 	}
@@ -180,11 +166,26 @@ func (s *Store) BeginSession(ctx context.Context, account string, from signin.Or
 	token, hash := signin.NewToken()
 	now := s.now()
 	row := &sessionRow{ID: "ses_" + ulid.Make().String(), Hash: hash[:], AccountID: account, BeganAt: now, UsedAt: now,
-		ExpiresAt: now.Add(signin.SessionLife), Browser: from.Browser, Network: from.Network}
+		ProvedAt: now, ExpiresAt: now.Add(signin.SessionLife), Browser: from.Browser, Network: from.Network}
 	if _, err := s.db.NewInsert().Model(row).Exec(ctx); err != nil {
 		return "", withOutage(fmt.Errorf("beginning session: %w", err))
 	}
 	return token, nil
+}
+
+// ProveSession records that the sign-in code of an account was presented in one of its sessions. It fails with
+// signin.ErrMistyped or signin.ErrUnknown.
+func (s *Store) ProveSession(ctx context.Context, account, id, presented string) error {
+	owner, err := s.SignInByCode(ctx, presented)
+	if err == nil && owner != account {
+		err = signin.ErrUnknown
+	}
+	if err == nil {
+		_, err = s.db.NewRaw("UPDATE sessions SET proved_at = ? WHERE account_id = ? AND id = ?", s.now(), account, id).
+			Exec(ctx)
+		err = withOutage(wrap(err, "proving a session"))
+	}
+	return err
 }
 
 //go:embed sql/session.sql

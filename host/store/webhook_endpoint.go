@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,10 +14,6 @@ import (
 
 	"assay/host/customer/webhook"
 )
-
-// maxOldSecrets is how many replaced secrets may sign alongside the current one: enough to rotate again after a
-// mistake, few enough for one header.
-const maxOldSecrets = 2
 
 // Failures of an endpoint belong to one series if consecutive ones are at most maxFailureGap apart. Otherwise an
 // endpoint that receives one event a week could be disabled by its second failure. The gap is longer than a weekend.
@@ -91,18 +88,14 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 	return err
 }
 
-// RotateSecret creates a new secret and returns it; it cannot be retrieved later. The replaced secret continues to sign
-// for overlap. With an overlap of 0 only the new secret signs, as required after a leak. It fails with
+// RotateSecret creates a new secret and returns it; it cannot be retrieved later. It begins to sign after switchIn, and
+// the replaced secret ends then. With 0 the new one signs at once, as required after a leak. It fails with
 // webhook.ErrNoEndpoint.
-func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
+func (s *Store) RotateSecret(ctx context.Context, accountID string, switchIn time.Duration) (secret string, err error) {
 	secret = newSecret()
-	args := named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
-		"overlap": overlap.Microseconds(), "most": 0}
-	if overlap > 0 {
-		args["most"] = maxOldSecrets
-	}
-	found, err := once[bool](ctx, s,
-		"SELECT rotate_secret(?account, ?secret, ?overlap * interval '1 microsecond', ?most)", args)
+	found, err := once[bool](ctx, s, "SELECT rotate_secret(?account, ?secret, ?switch * interval '1 microsecond')",
+		named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
+			"switch": switchIn.Microseconds()})
 	if err == nil && !found {
 		err = webhook.ErrNoEndpoint
 	}
@@ -110,6 +103,12 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 		return "", fmt.Errorf("rotating webhook secret: %w", err)
 	}
 	return secret, nil
+}
+
+// SwitchSecret lets the newest secret of an account's endpoint sign from now on, and ends the one before.
+func (s *Store) SwitchSecret(ctx context.Context, accountID string) error {
+	_, err := s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE account_id = ?", accountID).Exec(ctx)
+	return withOutage(wrap(err, "switching webhook secret"))
 }
 
 // RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. It fails
@@ -141,6 +140,26 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 		return nil, fmt.Errorf("listing webhook endpoints: %w", err)
 	}
 	return endpoints, nil
+}
+
+// TakeNotices returns what owners are to be told about their endpoints, once.
+func (s *Store) TakeNotices(ctx context.Context) (notices []webhook.Notice, err error) {
+	var due []webhook.Notice
+	err = s.db.NewRaw(`SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints
+		WHERE notice IS NOT NULL`).Scan(ctx, &due)
+	taken := errors.New("another host has taken it")
+	for _, n := range due {
+		if err == nil {
+			result, failed := s.db.NewRaw(`UPDATE webhook_endpoints SET notice = NULL
+				WHERE account_id = ? AND (notice = 'disabled') = ?`, n.AccountID, n.Disabled).Exec(ctx)
+			if failed = oneRow(result, failed, taken); failed == nil {
+				notices = append(notices, n)
+			} else if !errors.Is(failed, taken) {
+				err = failed
+			}
+		}
+	}
+	return notices, withOutage(wrap(err, "taking notices about webhooks"))
 }
 
 // oneRow returns err, or none if the statement affected no row.

@@ -180,18 +180,24 @@ func TestPruneWebhooks(t *testing.T) {
 			WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref`).Scan(t.Context(), &held))
 		return strings.Join(held, " ")
 	}
-	clock.advance(t, 72*time.Hour-17*time.Second)
+	clock.advance(t, 72*time.Hour-65*time.Second) // the event was created 64 s ago
 	if got, want := prune(), ref+" "+waiting; got != want {
 		t.Errorf("before 72 hours, payloads of %q are held, want %q", got, want)
 	}
 	const kept = "SELECT count(sealed_answer) + count(sealed_exchange) FROM webhook_attempts"
-	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 2) // of the last one
+	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 8)
 	if got := state(t, s, orphan); !strings.HasPrefix(got, "failed") {
 		t.Errorf("the event without an endpoint is %q", got)
 	}
-	clock.advance(t, 17*time.Second)
+	noError(t, s.ResendEvent(t.Context(), caller.Account, ref)) // which does not keep it longer
+	failPending(t, s)
+	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now(), settled_at = NULL
+		WHERE ref = ?`, waiting).Exec(t.Context()))(t)
+	clock.advance(t, time.Second)
 	got, want := prune(), waiting
 	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
+	clock.advance(t, time.Minute)
+	prune()
 	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)
 	clock.advance(t, 30*24*time.Hour)
 	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
@@ -228,8 +234,9 @@ func TestManyFailedEvents(t *testing.T) {
 	caller := subscriber(t, s)
 	const many = rowsPerStatement + 1
 	must(s.db.NewRaw(`INSERT INTO webhook_events
-			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
-		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now()
+			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at,
+				created_at)
+		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now(), now()
 		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context()))(t)
 	count := func(where string) int {
 		t.Helper()
@@ -334,24 +341,26 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 		noDiff(t, when, want, signingSecrets(t, s, o, account))
 	}
 	expect("initially", first)
-	second := rotate(webhook.SecretOverlap)
-	expect("after a rotation", second, first)
+	rotate(webhook.SecretOverlap)
 	clock.advance(t, 23*time.Hour)
-	third := rotate(webhook.SecretOverlap)
-	expect("after a second rotation", third, second, first)
-	clock.advance(t, time.Hour-time.Microsecond)
-	expect("just before the first one's overlap ends", third, second, first)
+	third := rotate(webhook.SecretOverlap) // the second was lost; it never signs
+	expect("after a second rotation", first, third)
+	clock.advance(t, 24*time.Hour-time.Microsecond)
+	expect("just before the switch", first, third)
 	endpoints, err := s.Endpoints(t.Context(), account)
 	now := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
 	holds(t, err == nil && len(endpoints) == 1 && endpoints[0].OldSecretUntil != nil &&
-		endpoints[0].OldSecretUntil.Equal(now.Add(23*time.Hour+time.Microsecond)) && endpoints[0].Delivered == 4,
+		endpoints[0].OldSecretUntil.Equal(now.Add(time.Microsecond)) && endpoints[0].Delivered == 3,
 		"endpoint: %+v, %v", endpoints, err)
 	clock.advance(t, time.Microsecond)
-	expect("after it ends", third, second)
-	fourth, fifth := rotate(webhook.SecretOverlap), rotate(webhook.SecretOverlap)
-	expect("after more rotations than may overlap", fifth, fourth, third)
+	expect("after the switch", third)
+	fourth := rotate(webhook.SecretOverlap)
+	expect("after another rotation", third, fourth)
+	noError(t, s.SwitchSecret(t.Context(), account))
+	expect("after an early switch", fourth)
+	rotate(webhook.SecretOverlap)
 	sixth := rotate(0)
-	expect("after a rotation without overlap", sixth)
+	expect("after a rotation with a switch at once", sixth)
 	rotate(webhook.SecretOverlap)
 	seventh := must(s.SetEndpoint(t.Context(), account, "https://two.example"))(t)
 	expect("for a new endpoint", seventh)

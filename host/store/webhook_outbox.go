@@ -168,7 +168,7 @@ func (o *Outbox) open(ref, accountID string, payload, current []byte, old string
 	if err != nil {
 		return nil, nil, err
 	}
-	sealed := [][]byte{current}
+	var sealed [][]byte
 	for text := range strings.FieldsSeq(old) {
 		raw, err := hex.DecodeString(text)
 		if err != nil {
@@ -176,7 +176,7 @@ func (o *Outbox) open(ref, accountID string, payload, current []byte, old string
 		}
 		sealed = append(sealed, raw)
 	}
-	for _, s := range sealed {
+	for _, s := range append(sealed, current) {
 		secret, err := o.store.keys.Open(s, endpointContext(accountID))
 		if err != nil {
 			return nil, nil, err

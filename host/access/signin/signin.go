@@ -1,6 +1,6 @@
 // Package signin defines how customers open the dashboard: with a sign-in code, or with a link that works once. Both
-// begin a session, which the host stores, so that ending one takes effect at once. An API key begins none. The package
-// holds formats and plain types; it stores nothing.
+// begin a session, which the host stores, so that ending one takes effect at once. An API key never begins one. The
+// package holds formats and plain types; it stores nothing.
 package signin
 
 import (
@@ -19,27 +19,32 @@ const (
 	SessionLife = 12 * time.Hour
 	// LinkLife is how long a link works.
 	LinkLife = 15 * time.Minute
+	// ProofLife is how long after a code or link a session may change what protects its account.
+	ProofLife = 10 * time.Minute
+	// RecoveryWait is how long the owner can refuse a recovery address before it signs in.
+	RecoveryWait = 72 * time.Hour
 )
 
 // Errors of signing in.
 var (
-	ErrMistyped   = errors.New("this is not a sign-in code: a character is wrong, missing or too many")
-	ErrUnknown    = errors.New("there is no such sign-in code or link")
-	ErrKeyRetired = errors.New("the account has a sign-in code, so its API keys no longer sign in")
-	ErrNoSession  = errors.New("there is no such session")
+	ErrMistyped  = errors.New("this is not a sign-in code: a character is wrong, missing or too many")
+	ErrUnknown   = errors.New("there is no such sign-in code or link")
+	ErrNoSession = errors.New("there is no such session")
 )
 
 // Session is a browser that is signed in.
 type Session struct {
-	ID      string
-	Account string
-	BeganAt time.Time
-	UsedAt  time.Time // to the minute
+	ID       string
+	Account  string
+	BeganAt  time.Time
+	UsedAt   time.Time // to the minute
+	ProvedAt time.Time // when a code or link was last presented
 	Origin
-}
 
-// Link is the token of a link that signs in to an account.
-type Link struct{ Account, Token string }
+	// What every page of the account warns of; nil: nothing.
+	RecoversAt        *time.Time // from then on, a new recovery address signs in
+	WebhookDisabledAt *time.Time
+}
 
 // Origin says where a session is used.
 type Origin struct {

@@ -126,6 +126,7 @@ type Wanted struct {
 	Reason    string
 	Author    string // who added it; if empty for an account, the API key
 	ExpiresAt time.Time
+	Edits     string // the id of the account's override whose target it takes, instead of Target; "": none
 }
 
 // Validate returns an *entity.InvalidError that names the first invalid field.

@@ -16,14 +16,21 @@ type Endpoint struct {
 	DisabledReason *string    `json:"disabled_reason"` // failing: every attempt has failed for DisableAfter
 	FailingSince   *time.Time `json:"failing_since"`   // null: the last attempt succeeded, or none has been made
 
-	Pending   int `json:"pending"`
-	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"`
+	Pending    int `json:"pending"`
+	Delivered  int `json:"delivered"`
+	Failed     int `json:"failed"`
+	Resendable int `json:"resendable"` // failed, with their content
 
-	OldSecretUntil *time.Time `json:"old_secret_until"` // when the last replaced secret stops signing; null: none signs
+	OldSecretUntil *time.Time `json:"old_secret_until"` // when the new secret begins to sign; null: it does
 }
 
-// SecretOverlap is how long a replaced secret signs alongside the new one, which gives receivers time to switch.
+// Notice is what the owner of an endpoint is to be told: that it was disabled, or that it answers again.
+type Notice struct {
+	AccountID string
+	Disabled  bool
+}
+
+// SecretOverlap is how long a replaced secret goes on signing, which gives receivers time to switch.
 const SecretOverlap = 24 * time.Hour
 
 // DisableAfter is how long every attempt must have failed before an endpoint is disabled. Svix uses the same five days.

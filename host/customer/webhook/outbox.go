@@ -40,7 +40,7 @@ type Delivery struct {
 	Sequence  int64  // of the event among the account's events, from 1
 	Body      []byte
 	URL       string
-	Secrets   []string      // the current secret, then replaced ones that still sign, newest first
+	Secrets   []string      // the secret that signs, then, after a rotation, the one that will
 	Late      time.Duration // how long ago the attempt was due
 }
 

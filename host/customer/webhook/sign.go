@@ -13,17 +13,13 @@ import (
 
 // sign sets the headers that identify an attempt and authenticate it.
 //
-// X-Service-Signature (contract section 5) signs only the body; its key is the current secret as displayed, including
-// the prefix. The header holds one value, so while a replaced secret still signs, X-Service-Signature-Previous carries
-// the signature of the most recently replaced one. The webhook-* headers follow Standard Webhooks 1.0: one signature
-// per secret over id, time and body, keyed with the bytes that the secret encodes in base64. Each attempt has a new
-// timestamp, so receivers can reject replays.
+// X-Service-Signature (contract section 5) signs only the body; its key is the secret as displayed, prefix included.
+// The header holds one value, so a rotated secret begins to sign at the moment that its owner picked. The webhook-*
+// headers follow Standard Webhooks 1.0: one signature per secret over id, time and body, keyed with the bytes that the
+// secret encodes in base64. Each attempt has a new timestamp, so receivers can reject replays.
 func sign(h http.Header, d Delivery, at time.Time) {
 	h.Set("X-Service-Event", d.Event)
 	h.Set("X-Service-Signature", bodySignature(d.Secrets[0], d.Body))
-	if len(d.Secrets) > 1 {
-		h.Set("X-Service-Signature-Previous", bodySignature(d.Secrets[1], d.Body))
-	}
 	h.Set("X-Service-Sequence", strconv.FormatInt(d.Sequence, 10))
 	h.Set("X-Service-Attempt", strconv.Itoa(d.Attempt))
 

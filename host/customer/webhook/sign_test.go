@@ -33,7 +33,6 @@ func TestSign(t *testing.T) {
 	got = http.Header{}
 	sign(got, d, at)
 	want.Set("X-Service-Signature", "sha256=3587eecb67404904052516bf96681c8c603237a262b038c4ee6df586d489f584")
-	want.Set("X-Service-Signature-Previous", "sha256=012d96f639f336ff7e2344a232a5011b8483eabd234eca2043fed85bdb41a7f6")
 	want.Set("Webhook-Signature", "v1,YSqtC9crfDnDJ6FkkuNcysPVWcHqYHt3wBnmO6QVheY= "+
 		"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw=")
 	expect.NoDiff(t, "headers with two secrets", want, got)

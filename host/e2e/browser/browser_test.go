@@ -288,7 +288,7 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	for _, want := range []string{
 		"Skip to content", "Assay", "Overview", "Checks", "Usage", "Keys", "Webhooks", "Overrides", "Privacy", "Plan",
 		"Account", "Docs", "Sign out",
-		"Get a key", "Make the first check", "Receive webhooks", "Go live",
+		"Make the first check", "Receive webhooks", "Go live",
 		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
@@ -315,7 +315,7 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	evaluate[bool](p, `(window.fetch = window.workingFetch, true)`)
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
-	hosttest.Output(p.T, dir, database, "accounts", "signout", owner.Account)
+	hosttest.Output(p.T, dir, database, "accounts", "sign-out", owner.Account)
 	p.see("It was shown next to your API key.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		p.Errorf("there are %d headers", n)

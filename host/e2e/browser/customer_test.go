@@ -304,7 +304,7 @@ func (n *newcomer) recover() {
 	n.look("signin-error")
 	n.write("code", n.key)
 	n.do(chromedp.Submit("#code"))
-	n.see("its API keys do not sign in")
+	n.see("This is an API key, which does not sign in.")
 	n.write("email", "owner@example.org")
 	n.press("Send me a link", "Check your inbox")
 	n.look("mailed")

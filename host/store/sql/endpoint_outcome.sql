@@ -5,7 +5,9 @@ SET failed_at = CASE WHEN NOT ?delivered THEN t.now END,
     disabled_at = CASE WHEN NOT ?delivered AND w.failed_at >= t.gap_began AND w.failing_since <= t.bad_since
         THEN t.now END,
     disabled_reason = CASE WHEN NOT ?delivered AND w.failed_at >= t.gap_began AND w.failing_since <= t.bad_since
-        THEN 'failing' END
+        THEN 'failing' END,
+    notice = CASE WHEN ?delivered THEN 'recovered' WHEN w.failed_at >= t.gap_began AND w.failing_since <= t.bad_since
+        THEN 'disabled' ELSE w.notice END
 FROM (
     SELECT now() AS now,
         now() - ?max_failure_gap * interval '1 second' AS gap_began,

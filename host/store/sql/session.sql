@@ -9,7 +9,10 @@ SELECT s.*, a.plan, a.quota, coalesce((
         AND coalesce(l.test, false) = false
     ORDER BY l.key_id IS NULL DESC, k.expires_at DESC NULLS FIRST, k.id DESC
     LIMIT 1
-), '') AS key_id
+), '') AS key_id,
+    (SELECT w.disabled_at FROM webhook_endpoints AS w WHERE w.account_id = s.account_id) AS webhook_disabled_at,
+    (SELECT o.usable_at FROM owner_addresses AS o
+        WHERE o.account_id = s.account_id AND o.recovery AND o.usable_at > ?now) AS recovers_at
 FROM sessions AS s
 JOIN accounts AS a ON a.id = s.account_id
 WHERE s.hash = ?hash AND s.expires_at > ?now

@@ -32,9 +32,10 @@ func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Ca
 	if err != nil {
 		return err
 	}
-	return s.answerOnce(work, c.Context(), caller, renderBatch, func(once *check.Once) ([]check.Answer, error) {
+	_, err = s.answerOnce(work, c.Context(), caller, renderBatch, func(once *check.Once) ([]check.Answer, error) {
 		return s.cfg.Checker.CheckBatch(work, caller, items, once)
 	})
+	return err
 }
 
 // renderBatch returns the body that answers a batch.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
@@ -29,6 +30,7 @@ type result struct {
 	Ref       string   `json:"ref"`
 
 	Warnings []check.Warning `json:"warnings,omitempty"`
+	Receipt  json.RawMessage `json:"receipt,omitempty"` // on request
 }
 
 func newResult(d *check.Decision) result {
@@ -62,12 +64,13 @@ func (s *Server) check(c *fiber.Ctx) error {
 			return q.noField()
 		}
 		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country, Warnings: q.warnings}
-		err = s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+		score := func(once *check.Once) ([]check.Answer, error) {
 			req.Once = once
 			return s.scoreCheck(work, c.Context(), req)
-		})
+		}
+		once, err := s.answerOnce(work, c.Context(), caller, renderCheck, score)
 		if err == nil && q.receipt {
-			s.attachReceipt(work, c.Context(), caller)
+			err = s.attachReceipt(work, c.Context(), caller, once)
 		}
 		return err
 	}))

@@ -16,6 +16,8 @@ type Answers interface {
 	// Kept returns the answer to the account's request with the same key, or nil if none is kept. It returns
 	// check.ErrOtherRequest if the key belongs to another request.
 	Kept(ctx context.Context, account string, once *check.Once) ([]byte, error)
+	// Complete keeps another answer to a request in place of the one that is kept, if there is one.
+	Complete(ctx context.Context, account string, once *check.Once) error
 }
 
 const (
@@ -44,14 +46,15 @@ func (s *Server) readOnce(ctx *fasthttp.RequestCtx, render func([]check.Answer) 
 	return &check.Once{Key: key, Request: request, Render: render}, nil
 }
 
-// answerOnce answers a request with the answer kept for its Idempotency-Key, or otherwise with the result of score.
+// answerOnce answers a request with the answer kept for its Idempotency-Key, or otherwise with the result of score. It
+// returns what makes the request repeatable, or nil.
 func (s *Server) answerOnce(
 	work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller, render func([]check.Answer) []byte,
 	score func(*check.Once) ([]check.Answer, error),
-) error {
+) (*check.Once, error) {
 	once, err := s.readOnce(ctx, render)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if caller.Limits.Test { // records nothing, so nothing is kept
 		once = nil
@@ -59,23 +62,23 @@ func (s *Server) answerOnce(
 	defer current(ctx).part("check")()
 	const maxAttempts = 3
 	for attempt := 1; ; attempt++ {
-		if kept, err := s.kept(work, caller, once); err != nil {
-			return err
-		} else if kept != nil {
-			current(ctx).replayed = true
-			s.cfg.Used(caller) // the ledger notes nothing
-			ctx.Response.Header.Set(replayedHeader, "true")
-			write(ctx, fasthttp.StatusOK, kept)
-			return nil
+		if replayed, err := s.replay(work, ctx, caller, once); replayed || err != nil {
+			return once, err
 		}
 		answers, err := score(once)
 		switch {
 		case errors.Is(err, check.ErrAnswered) && attempt < maxAttempts:
 			continue // the answer was recorded meanwhile; if it is gone again, the request is a new one
 		case errors.Is(err, check.ErrAnswered):
-			return &check.UnavailableError{Part: "ledger", Err: err}
+			return nil, &check.UnavailableError{Part: "ledger", Err: err}
+		case errors.As(err, new(*check.QuotaError)): // the same request may have used the last check meanwhile
+			replayed, failed := s.replay(work, ctx, caller, once)
+			if !replayed && failed == nil {
+				failed = err
+			}
+			return once, failed
 		case err != nil:
-			return err
+			return nil, err
 		}
 		var body []byte
 		if once != nil {
@@ -85,18 +88,27 @@ func (s *Server) answerOnce(
 			body = render(answers)
 		}
 		write(ctx, fasthttp.StatusOK, body)
-		return nil
+		return once, nil
 	}
 }
 
-// kept returns the answer that was kept, or nil.
-func (s *Server) kept(work context.Context, caller check.Caller, once *check.Once) (answer []byte, err error) {
+// replay answers with the answer that was kept, and reports whether there was one.
+func (s *Server) replay(work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller, once *check.Once) (
+	replayed bool, err error) {
 	if once == nil {
-		return nil, nil
+		return false, nil
 	}
-	err = s.shared(s.keptLookups, caller, func() error {
+	var answer []byte
+	err = s.shared(s.keptLookups, caller, func() (err error) {
 		answer, err = s.cfg.Answers.Kept(work, caller.Account, once)
 		return err
 	})
-	return answer, err
+	if err != nil || answer == nil {
+		return false, err
+	}
+	current(ctx).replayed = true
+	s.cfg.Used(caller) // the ledger notes nothing
+	ctx.Response.Header.Set(replayedHeader, "true")
+	write(ctx, fasthttp.StatusOK, answer)
+	return true, nil
 }

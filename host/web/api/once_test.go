@@ -3,9 +3,12 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"assay/host/access/apikey"
@@ -34,6 +37,13 @@ func (c *onceChecker) Kept(_ context.Context, account string, once *check.Once) 
 		return nil, check.ErrOtherRequest
 	}
 	return found.Answer, nil
+}
+
+func (c *onceChecker) Complete(_ context.Context, account string, once *check.Once) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept[account+" "+once.Key] = once
+	return nil
 }
 
 // record keeps an answer, unless there is one.
@@ -179,6 +189,43 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
 		t.Errorf("the log does not say that answers were replayed:\n%s", log)
 	}
+}
+
+// TestTwinOfTheLastCheck checks that a request whose twin has just used the last check of the quota gets its answer.
+func TestTwinOfTheLastCheck(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
+		c := &onceChecker{kept: map[string]*check.Once{usedKey + " k": {Request: []byte(path + "\n" + body),
+			Answer: []byte(`{"kept":1}`)}}, behind: 1}
+		r := startOnce(t, c).ask(t, usedKey, "POST "+path, body, "Idempotency-Key", "k")
+		expect.That(t, r.status == 200 && r.body == `{"kept":1}`, "%s: %d, %s", path, r.status, r.body)
+	}
+}
+
+// changingReceipts cannot read the first receipt, and issues another one each time.
+type changingReceipts struct{ asked atomic.Int32 }
+
+func (c *changingReceipts) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
+	n := c.asked.Add(1)
+	if n == 1 {
+		return nil, false, errors.New(secret)
+	}
+	return json.RawMessage(fmt.Sprintf(`{"issued":%d}`, n)), false, nil
+}
+
+// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept.
+func TestReceiptIsReplayed(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{}
+	s := start(t, Config{Checker: c, Answers: c, Receipts: &changingReceipts{}})
+	const body = `{"domain":"example.com","receipt":true}`
+	s.sendOnce(t, "/api/check", body, "k").is(t, "whose receipt cannot be read", 503)
+	first := s.sendOnce(t, "/api/check", body, "k")
+	first.is(t, "again", 200, `,"receipt":{"issued":2}}`)
+	again := s.sendOnce(t, "/api/check", body, "k")
+	expect.That(t, again.body == first.body && again.header.Get(replayedHeader) == "true", "got %s, want %s",
+		again.body, first.body)
+	expect.Equal(t, "checks made", len(c.requests()), 1)
 }
 
 // The answer of another host appears while a check is scored. If it is gone again, the request is scored again, but not

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -51,23 +50,32 @@ func (s *Server) showReceipt(c *fiber.Ctx) error {
 	})
 }
 
-// attachReceipt adds the receipt of a check to its result, or null: what was recorded is answered even if its receipt
-// cannot be read now.
-func (s *Server) attachReceipt(work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller) {
-	var whole struct {
-		result
-		Receipt json.RawMessage `json:"receipt"`
+// attachReceipt adds the receipt of a check to its result. A receipt changes when its signing key does, so it is kept
+// with the answer of a request that can be repeated; if it cannot be read now, that request is refused until it can.
+// Other requests are answered with null, because their check is recorded.
+func (s *Server) attachReceipt(work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller, once *check.Once,
+) error {
+	var r result
+	if err := json.Unmarshal(ctx.Response.Body(), &r); err != nil || r.Receipt != nil {
+		return err
 	}
-	if err := json.Unmarshal(ctx.Response.Body(), &whole); err != nil {
-		panic(fmt.Sprintf("decoding a result: %v", err)) // impossible: it was encoded here
-	}
+	r.Receipt = json.RawMessage("null")
 	if s.cfg.Receipts != nil && !caller.Limits.Test { // checks of test keys are not recorded
-		found, _, err := s.cfg.Receipts.Receipt(work, caller, whole.Ref, false)
+		found, _, err := s.cfg.Receipts.Receipt(work, caller, r.Ref, false)
 		if err == nil {
-			whole.Receipt = found
-		} else {
-			s.cfg.Logger.Warn("a check was answered without its receipt", "ref", whole.Ref, "error", err)
+			r.Receipt = found
+		}
+		if err == nil && once != nil {
+			once.Answer = encode(r)
+			err = s.cfg.Answers.Complete(work, caller.Account, once)
+		}
+		switch {
+		case err != nil && once != nil:
+			return &check.UnavailableError{Part: "receipt", Err: err}
+		case err != nil:
+			s.cfg.Logger.Warn("a check was answered without its receipt", "ref", r.Ref, "error", err)
 		}
 	}
-	write(ctx, fasthttp.StatusOK, encode(whole))
+	write(ctx, fasthttp.StatusOK, encode(r))
+	return nil
 }

@@ -89,7 +89,7 @@ func TestSuccessPage(t *testing.T) {
 			case p.status == 200 && strings.HasPrefix(p.text("key"), "assay_"):
 				shown.Add(1)
 				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8",
-					"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
+					"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin"} {
 					got := p.header.Get(name)
 					expect.That(t, got == want, "%s: %q", name, got)
 				}

@@ -69,12 +69,10 @@ func (f checkFilter) query() (q decision.Query, err error) {
 
 // checks lists the account's checks.
 func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	filter := readFilter(ctx)
 	v := view{"Title": "Checks", "Filter": filter, "Filtered": filter != checkFilter{}, "Types": entity.Types()}
 	p := c.panels(ctx)
-	p.read(work, "keys", func(work context.Context) (err error) {
+	p.read(work(ctx), "keys", func(work context.Context) (err error) {
 		v["Keys"], err = c.cfg.Store.Keys(work, s.Account)
 		return err
 	})
@@ -89,7 +87,7 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 		v["Errors"] = map[string]string{field: describe(invalid)}
 		return p.render("checks", s, v)
 	}
-	p.read(work, "checks", func(work context.Context) error {
+	p.read(work(ctx), "checks", func(work context.Context) error {
 		page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)
 		if err != nil {
 			return err
@@ -144,24 +142,22 @@ func bars(s *decision.Scoring) []bar {
 func (c *Console) check(ctx *fiber.Ctx, s *session) error { return c.showCheck(ctx, s, checkForm{}) }
 
 func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
-	work, cancel := pageContext()
-	defer cancel()
-	found, err := c.cfg.Store.RecordedCheck(work, s.holder(), ctx.Params("ref"), nil)
+	found, err := c.cfg.Store.RecordedCheck(work(ctx), s.holder(), ctx.Params("ref"), nil)
 	if err != nil {
 		return err
 	}
+	keys, err := c.cfg.Store.Keys(work(ctx), s.Account)
+	c.warn("the page of a check shows the id of its key", err)
 	now := c.cfg.Now().UTC()
-	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "Form": form,
-		"Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
+	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "KeyName": keyName(keys, found.Key),
+		"Form": form, "Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
 		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
-		"LastDay": now.Add(override.MaxAge - 24*time.Hour), "Note": notes[query(ctx, "note")]})
+		"LastDay": now.Add(override.MaxAge - 24*time.Hour)})
 }
 
 // receipt sends the receipt of a check as a file.
 func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	receipt, _, err := c.cfg.Receipts.Receipt(work, s.holder(), ctx.Params("ref"), true)
+	receipt, _, err := c.cfg.Receipts.Receipt(work(ctx), s.holder(), ctx.Params("ref"), true)
 	if err != nil {
 		return err
 	}
@@ -183,10 +179,8 @@ func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) 
 // explain shows why a check scored as it did. The value is only in this request's body.
 func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
 	form := checkForm{Form: "why", Value: strings.TrimSpace(field(ctx, "value")), Country: field(ctx, "country")}
-	work, cancel := pageContext()
-	defer cancel()
 	ref := ctx.Params("ref")
-	found, err := c.cfg.Store.RecordedCheck(work, s.holder(), ref, nil)
+	found, err := c.cfg.Store.RecordedCheck(work(ctx), s.holder(), ref, nil)
 	if err != nil {
 		return err
 	}
@@ -196,7 +190,7 @@ func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
 		e, err = entity.Parse(entity.Type(found.Type), form.Value, country)
 	}
 	if err == nil {
-		form.Explanation, err = c.cfg.Explainer.Explain(work, s.holder(), ref, e)
+		form.Explanation, err = c.cfg.Explainer.Explain(work(ctx), s.holder(), ref, e)
 	}
 	if err != nil {
 		return c.refuse(ctx, s, form, err)
@@ -210,21 +204,19 @@ func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
 func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
 	form := checkForm{Form: "feedback", Label: field(ctx, "label"), Note: field(ctx, "note")}
 	report := feedback.Report{Ref: ctx.Params("ref"), Label: feedback.Label(form.Label), Note: form.Note}
-	work, cancel := pageContext()
-	defer cancel()
-	if _, err := c.cfg.Feedback.Give(work, s.holder(), report); err != nil {
+	if _, err := c.cfg.Feedback.Give(work(ctx), s.holder(), report); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
-	return ctx.Redirect("/dashboard/checks/"+report.Ref+"?note=reported", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/checks/"+report.Ref,
+		"The feedback is saved. It is your account's vote on the value.")
 }
 
 // askReview asks for a person's review of a check.
 func (c *Console) askReview(ctx *fiber.Ctx, s *session) error {
 	form := checkForm{Form: "review", Reason: field(ctx, "reason")}
-	work, cancel := pageContext()
-	defer cancel()
-	if _, err := c.cfg.Store.AskReview(work, s.holder(), ctx.Params("ref"), form.Reason); err != nil {
+	if _, err := c.cfg.Store.AskReview(work(ctx), s.holder(), ctx.Params("ref"), form.Reason); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
-	return ctx.Redirect("/dashboard/checks/"+ctx.Params("ref")+"?note=asked", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/checks/"+ctx.Params("ref"),
+		"The review has been requested. Its outcome will appear on this page.")
 }

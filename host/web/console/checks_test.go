@@ -63,7 +63,7 @@ func testCheckPage(t *testing.T, s *site) {
 		lengths)
 	day := s.clock.Load().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
 	v.press("Save", "action", "allow", "reason", "refunded", "until", day)
-	v.is(200, "allow j...@example.net Email address refunded")
+	v.is(200, "allow j...@example.net Email address", "refunded")
 
 	v.get("/dashboard/checks/" + ref)
 	v.press("Report", "label", "fraud", "note", strings.Repeat("x", 501)).is(400, "The note is longer than 500 bytes.")

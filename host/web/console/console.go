@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	texttemplate "text/template"
 	"time"
 	"unicode/utf8"
 
@@ -86,6 +87,8 @@ type Config struct {
 	Public  Public
 	Sealer  Sealer
 	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
+	// Customers knows the addresses that customers pay with. nil: nobody does.
+	Customers billing.Customers
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
 	Feedback  Feedback
@@ -122,9 +125,6 @@ type Link struct {
 // pageTimeout bounds the work for one page.
 const pageTimeout = 15 * time.Second
 
-// staticAge is how long browsers cache a static file, in seconds: a year, since its URL changes with its content.
-const staticAge = 365 * 24 * 60 * 60
-
 //go:embed static
 var static embed.FS
 
@@ -137,6 +137,7 @@ type Console struct {
 	app     *fiber.App
 	letters chan letter                   // to be sent by Run
 	pages   map[string]*template.Template // by name; each is the layout with the page's blocks
+	texts   *texttemplate.Template        // of messages
 
 	documents []docs.Page
 }
@@ -151,11 +152,15 @@ func New(cfg Config) (*Console, error) {
 		// Otherwise the sender of a request could choose the host in somebody else's link.
 		return nil, errors.New("sending links by mail requires the public URL")
 	}
+	texts, err := texttemplate.New("").Funcs(templateFuncs).ParseFS(pageFiles, "pages/mail.txt")
+	if err != nil {
+		return nil, fmt.Errorf("reading the texts of messages: %w", err)
+	}
 	documents, err := docs.Pages()
 	if err != nil {
 		return nil, fmt.Errorf("reading the documentation: %w", err)
 	}
-	c := &Console{cfg: cfg, pages: pages, documents: documents, letters: make(chan letter, maxMails)}
+	c := &Console{cfg: cfg, pages: pages, texts: texts, documents: documents, letters: make(chan letter, maxMails)}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -181,10 +186,10 @@ func (c *Console) Handler() fasthttp.RequestHandler {
 }
 
 func (c *Console) route(files fs.FS) {
-	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite, compress.New(compress.Config{
+	c.app.Use(bound, c.setHeaders, rejectBadPath, c.rejectCrossSite, compress.New(compress.Config{
 		Next: holdsSecrets, Level: compress.LevelBestSpeed, // a flood must not cost much
 	}))
-	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
+	c.app.Use("/static", cacheNamed, filesystem.New(filesystem.Config{Root: http.FS(files)}))
 
 	c.app.Get("/favicon.ico", favicon) // what browsers ask for without a page
 	c.app.Get("/.well-known/security.txt", c.securityText)
@@ -220,39 +225,21 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/keys", c.createKey)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/rotate", c.rotateKey)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/revoke", c.revokeKey)
-	c.signedIn(fiber.MethodGet, "/dashboard/webhooks", c.webhooks)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks", c.setEndpoint)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/remove", c.removeEndpoint)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/secret", c.rotateSecret)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/test", c.sendTestEvent)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/enable", c.enableEndpoint)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/resend", c.resendFailed)
-	c.signedIn(fiber.MethodGet, "/dashboard/webhooks/:ref", c.event)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/:ref/resend", c.resend)
+	c.routeWebhooks()
 	c.signedIn(fiber.MethodGet, "/dashboard/overrides", c.overrides)
 	c.signedIn(fiber.MethodPost, "/dashboard/overrides", c.addOverride)
 	c.signedIn(fiber.MethodPost, "/dashboard/overrides/:id/remove", c.removeOverride)
 	c.signedIn(fiber.MethodGet, "/dashboard/privacy", c.privacy)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
-	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.eraseSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.proved(c.eraseSubject))
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/download", c.downloadExport)
-	c.signedIn(fiber.MethodGet, accountPath, c.account)
-	c.signedIn(fiber.MethodPost, accountPath+"/code", c.replaceCode)
-	c.signedIn(fiber.MethodPost, accountPath+"/sessions/end", c.endOtherSessions)
-	c.signedIn(fiber.MethodPost, accountPath+"/sessions/:id/end", c.endOneSession)
-	if c.cfg.Mail != nil {
-		c.app.Post("/signin/mail", c.mailLink)
-		c.signedIn(fiber.MethodPost, accountPath+"/address", c.setAddress)
-		c.signedIn(fiber.MethodPost, accountPath+"/address/remove", c.removeAddress)
-		c.signedIn(fiber.MethodPost, accountPath+"/address/confirm", c.confirmAddress)
-		c.signedIn(fiber.MethodGet, confirmPath+":token", c.confirmForm)
-	}
+	c.routeAccount()
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
-	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // which has an address too
 }
 
 // securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.
@@ -261,7 +248,7 @@ const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self';
 
 func (c *Console) setHeaders(ctx *fiber.Ctx) error {
 	ctx.Set("Content-Security-Policy", securityPolicy)
-	ctx.Set("Referrer-Policy", "no-referrer")
+	ctx.Set("Referrer-Policy", "same-origin") // with no-referrer, our forms would have the origin "null"
 	ctx.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if c.isSecure(ctx) {
 		ctx.Set("Strict-Transport-Security", "max-age=31536000")
@@ -370,6 +357,16 @@ func sentence(err error) string {
 func pageContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pageTimeout)
 }
+
+// bound bounds the work for a request, whose handlers get the context from work.
+func bound(ctx *fiber.Ctx) error {
+	bounded, cancel := pageContext()
+	defer cancel()
+	ctx.SetUserContext(bounded)
+	return ctx.Next()
+}
+
+func work(ctx *fiber.Ctx) context.Context { return ctx.UserContext() }
 
 // isSecure reports whether the customer's connection is encrypted: by this host, as configured by the operator, or as
 // reported by a proxy. Any client may send the proxy's header, because it can only make that client's own cookies

@@ -165,13 +165,17 @@ func testStaticFiles(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	layout := v.get("/").body
 	for _, file := range []string{"console.css", "console.js", "icon.svg"} {
-		p := v.get("/static/" + file)
-		expect.That(t, p.status == 200 && p.header.Get("Content-Security-Policy") != "" &&
-			strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000"), "%s: status %d, %v", file, p.status,
-			p.header)
-		sum := sha256.Sum256([]byte(p.body))
-		address := fmt.Sprintf(`"/static/%s?v=%x"`, file, sum[:6])
-		expect.That(t, strings.Contains(layout, address), "the page does not contain %s", address)
+		sum := sha256.Sum256([]byte(v.get("/static/" + file).body))
+		address := fmt.Sprintf("/static/%s?v=%x", file, sum[:6])
+		expect.That(t, strings.Contains(layout, `"`+address+`"`), "the page does not contain %s", address)
+		for url, kept := range map[string]bool{address: true, "/static/" + file: false,
+			"/static/" + file + "?v=0123456789ab": false} { // of another version of the host
+			p := v.get(url)
+			cache := p.header.Get("Cache-Control")
+			expect.That(t, p.status == 200 && p.header.Get("Content-Security-Policy") != "" &&
+				strings.Contains(cache, "max-age=31536000") == kept && (kept || cache == "no-store"),
+				"%s: status %d, %v", url, p.status, p.header)
+		}
 	}
 	for _, path := range []string{
 		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd",

@@ -62,7 +62,7 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.press("Sign out").is(200, "Prices")
 	v.get("/dashboard").is(200, "It was shown next to your API key.")
 	v.press("Sign in", "code", lost).is(401, "There is no such sign-in code.")
-	v.press("Sign in", "code", key).is(401, "its API keys do not sign in")
+	v.press("Sign in", "code", key).is(401, "an API key, which does not sign in")
 	v.press("Sign in", "code", " "+strings.ToLower(code)+"\n").is(200, "This month")
 
 	v.follow("Account").is(200, "Unknown browser (this browser)")

@@ -40,11 +40,9 @@ func (f keyForm) Has(scope apikey.Scope) bool { return slices.Contains(f.Scopes,
 func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, view{}) }
 
 func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	p.shown++ // the form for a new key
-	p.read(work, "keys", func(work context.Context) error {
+	p.read(work(ctx), "keys", func(work context.Context) error {
 		list, err := c.cfg.Store.Keys(work, s.Account)
 		list = paged(ctx, v, list)
 		rows := make([]listedKey, len(list))
@@ -61,7 +59,7 @@ func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 		}
 		v["Form"] = form
 	}
-	v["Title"], v["Note"] = "Keys", notes[query(ctx, "note")]
+	v["Title"] = "Keys"
 	v["Scopes"], v["Overlaps"], v["Today"] = apikey.Scopes(), overlaps, c.cfg.Now()
 	return p.render("keys", s, v)
 }
@@ -126,13 +124,11 @@ func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showKeys(ctx, s, view{"Form": form, "Errors": wrong})
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	issued, err := c.cfg.Store.IssueKey(work, s.Account, wanted)
+	issued, err := c.cfg.Store.IssueKey(work(ctx), s.Account, wanted)
 	if err != nil {
 		return c.showKeyError(ctx, s, err, view{"Form": form})
 	}
-	return c.showKeys(ctx, s, view{"Issued": issued})
+	return c.show(ctx, s, "/dashboard/keys", shownOnce{Key: issued.Secret})
 }
 
 func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
@@ -142,22 +138,18 @@ func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
 			overlap, _ = time.ParseDuration(o.Value)
 		}
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	issued, err := c.cfg.Store.RotateKey(work, s.Account, ctx.Params("id"), overlap)
+	issued, err := c.cfg.Store.RotateKey(work(ctx), s.Account, ctx.Params("id"), overlap)
 	if err != nil {
 		return c.showKeyError(ctx, s, err, view{})
 	}
-	return c.showKeys(ctx, s, view{"Issued": issued})
+	return c.show(ctx, s, "/dashboard/keys", shownOnce{Key: issued.Secret})
 }
 
 func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.RevokeAccountKey(work, s.Account, ctx.Params("id")); err != nil {
+	if err := c.cfg.Store.RevokeAccountKey(work(ctx), s.Account, ctx.Params("id")); err != nil {
 		return c.showKeyError(ctx, s, err, view{})
 	}
-	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/keys", "The key is revoked. It stops working within a second.")
 }
 
 // showKeyError shows the reason why a key could not be changed. It returns errors that are not the customer's to fix.

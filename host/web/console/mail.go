@@ -3,9 +3,9 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	netmail "net/mail"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,33 +29,22 @@ const (
 	maxMails    = 1000        // that wait
 	mailTimeout = time.Minute // of a message, with all attempts
 
-	maxMailsTo = 5 // to one address within mailWindow
-	mailWindow = time.Hour
+	mailWindow = time.Hour // of the allowances of an address
+
+	maxMailsFrom  = 3  // sign-in links that a network can ask for
+	maxMailsTo    = 30 // sign-in links that all networks can ask for
+	maxMailsKnown = 5  // sign-in links that browsers can ask for that have signed in to the account
+	maxConfirms   = 5  // links that confirm the address
+	maxNotices    = 10 // so that nobody who uses up the others hides a takeover
+
+	maxWebhookNotices = 2 // a receiver can fail again and again
+	maxReviewNotices  = 100
+
+	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
 )
 
-// The texts of messages. Arguments are the account and a link.
-const (
-	confirmText = `Is this the address of the owner of the Assay account %s?
-
-Open the link in a browser that is signed in to the account, and press the button:
-%s
-
-The link works once, for 15 minutes. If you do not know the account, ignore this message.
-`
-	formerText = `This is no longer the address of the owner of the Assay account %s, and no longer signs in.
-
-If it was not you, sign in with your sign-in code, replace the code and end all other sessions:
-%s
-
-If you cannot sign in, tell the operator of the service at once.
-`
-)
-
-// letter is a message to be written and sent. write returns no text if nothing is to be sent.
-type letter struct {
-	to, subject string
-	write       func(ctx context.Context) (text string, err error)
-}
+// letter writes a message that is to be sent. It has no text if nothing is to be sent.
+type letter func(ctx context.Context) (mail.Message, error)
 
 // Run sends messages until ctx ends.
 func (c *Console) Run(ctx context.Context) {
@@ -80,29 +69,50 @@ func (c *Console) post(l letter) {
 	select {
 	case c.letters <- l:
 	default:
-		c.cfg.Logger.Error("a message was dropped, because too many wait to be sent", "subject", l.subject)
+		c.cfg.Logger.Error("a message was dropped, because too many wait to be sent")
 	}
 }
 
-// send writes and sends a letter, unless its address got too many.
+// send writes and sends a letter.
 func (c *Console) send(ctx context.Context, l letter) {
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
-	_, ok, err := c.cfg.Store.Take(ctx, "mail to "+strings.ToLower(l.to), netip.Prefix{}, maxMailsTo, mailWindow)
-	if err == nil && !ok {
-		c.cfg.Logger.Warn("an address got no more messages, because many were asked for", "subject", l.subject)
-		return
-	}
-	var text string
-	if err == nil {
-		text, err = l.write(ctx)
-	}
-	if err == nil && text != "" {
-		err = c.cfg.Mail.Send(ctx, mail.Message{To: l.to, Subject: l.subject, Text: text})
+	message, err := l(ctx)
+	if err == nil && message.Text != "" {
+		err = c.cfg.Mail.Send(ctx, message)
 	}
 	if err != nil {
-		c.cfg.Logger.Error("a message was not sent", "subject", l.subject, "error", err)
+		c.cfg.Logger.Error("a message was not sent", "subject", message.Subject, "error", err)
 	}
+}
+
+// allows counts a message of a kind to an address, and reports whether it may be sent.
+func (c *Console) allows(ctx context.Context, kind, to string, limit int, window time.Duration) (bool, error) {
+	_, ok, err := c.cfg.Store.Take(ctx, kind+strings.ToLower(to), netip.Prefix{}, limit, window)
+	if err == nil && !ok {
+		c.cfg.Logger.Warn("no more messages of a kind are sent, because many were asked for", "kind", kind)
+	}
+	return ok, err
+}
+
+// allowsLink counts a sign-in link to an address. A stranger's requests use up neither those of other networks nor
+// those of the owner's browsers.
+func (c *Console) allowsLink(ctx context.Context, to, network string, known bool) (bool, error) {
+	if known {
+		return c.allows(ctx, "link for a known browser to ", to, maxMailsKnown, mailWindow)
+	}
+	ok, err := c.allows(ctx, "link for "+network+" to ", to, maxMailsFrom, mailWindow)
+	if ok {
+		ok, err = c.allows(ctx, "link to ", to, maxMailsTo, mailWindow)
+	}
+	return ok, err
+}
+
+// text returns the text of a message, which is a block of mail.txt.
+func (c *Console) text(name string, data view) string {
+	var text strings.Builder
+	c.warn("writing a message failed", c.texts.ExecuteTemplate(&text, name, data))
+	return text.String()
 }
 
 // parseAddress returns the e-mail address in a field, or why it is none, as a sentence.
@@ -123,12 +133,7 @@ func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err erro
 	if address, problem = parseAddress(field(ctx, "email")); problem != "" {
 		ctx.Status(fiber.StatusBadRequest)
 	}
-	ok, err := c.takeSignIn(ctx)
-	if err == nil && !ok {
-		ctx.Status(fiber.StatusTooManyRequests)
-		problem = tooManySignIns
-	}
-	return address, problem, err
+	return address, problem, c.takeSignIn(ctx)
 }
 
 // mailLink sends a sign-in link to an address, if it belongs to the owner of an account. The page is the same if not.
@@ -141,20 +146,55 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 		return c.render(ctx, "signin", nil, view{"Title": "Sign in",
 			"Errors": map[string]string{"email": problem}, "Address": address})
 	}
-	c.post(letter{address, "Sign in to Assay", func(ctx context.Context) (string, error) {
-		links, err := c.cfg.Store.LinksTo(ctx, address)
-		if err != nil || len(links) == 0 {
-			return "", err
+	network, known := c.origin(ctx).Network, c.known(ctx)
+	c.post(func(ctx context.Context) (mail.Message, error) {
+		m := mail.Message{To: address, Subject: "Sign in to Assay"}
+		accounts, err := c.cfg.Store.OwnersOf(ctx, address)
+		owned := len(accounts) > 0
+		if err == nil && !owned {
+			accounts, err = c.paidBy(ctx, address)
 		}
-		var b strings.Builder
-		b.WriteString("Someone asked to sign in to Assay with this address. Open the link and press the button:\n")
-		for _, l := range links {
-			fmt.Fprintf(&b, "\nAccount %s:\n%s\n", l.Account, c.cfg.URL+LinkPath+l.Token)
+		if err != nil || len(accounts) == 0 {
+			return m, err
 		}
-		b.WriteString("\nA link works once, for 15 minutes. If it was not you, ignore this message.\n")
-		return b.String(), nil
-	}})
+		isKnown := owned && slices.ContainsFunc(accounts, func(a string) bool { return slices.Contains(known, a) })
+		if ok, err := c.allowsLink(ctx, address, network, isKnown); err != nil || !ok {
+			return m, err
+		}
+		text, path, newLink := "signin", LinkPath, c.cfg.Store.NewLink
+		if !owned {
+			m.Subject, text, path = "Recover your Assay account", "recover", recoverPath
+			newLink = func(ctx context.Context, account string) (string, error) {
+				return c.cfg.Store.NewRecoveryLink(ctx, account, address)
+			}
+		}
+		links := map[string]string{}
+		for _, account := range accounts {
+			token, err := newLink(ctx, account)
+			if err != nil {
+				return m, err
+			}
+			links[account] = c.cfg.URL + path + token
+		}
+		m.Text = c.text(text, view{"Links": links})
+		return m, nil
+	})
 	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
+}
+
+// paidBy returns the accounts that were paid for by a customer with an e-mail address.
+func (c *Console) paidBy(ctx context.Context, address string) ([]string, error) {
+	if c.cfg.Customers == nil {
+		return nil, nil
+	}
+	if ok, err := c.allows(ctx, "look-ups of customers", "", maxCustomerLookups, time.Minute); err != nil || !ok {
+		return nil, err
+	}
+	customers, err := c.cfg.Customers.CustomersOf(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return c.cfg.Store.AccountsOfCustomers(ctx, customers)
 }
 
 // setAddress sends a link that confirms an e-mail address. Nothing changes until it is used.
@@ -166,11 +206,16 @@ func (c *Console) setAddress(ctx *fiber.Ctx, s *session) error {
 	if problem != "" {
 		return c.showAccount(ctx, s, view{"Errors": map[string]string{"email": problem}, "Entered": address})
 	}
-	c.post(letter{address, "Confirm your e-mail address", func(ctx context.Context) (string, error) {
+	c.post(func(ctx context.Context) (mail.Message, error) {
+		m := mail.Message{To: address, Subject: "Confirm your e-mail address"}
+		if ok, err := c.allows(ctx, "confirmation to ", address, maxConfirms, mailWindow); err != nil || !ok {
+			return m, err
+		}
 		token, err := c.cfg.Store.NewAddressLink(ctx, s.Account, address)
-		return fmt.Sprintf(confirmText, s.Account, c.cfg.URL+confirmPath+token), err
-	}})
-	return ctx.Redirect(accountPath+"?note=mailed", fiber.StatusSeeOther)
+		m.Text = c.text("confirm", view{"Account": s.Account, "URL": c.cfg.URL + confirmPath + token})
+		return m, err
+	})
+	return c.note(ctx, s, accountPath, "A link is on its way. Open it in this browser to confirm the address.")
 }
 
 // confirmForm is the page of a link that confirms an address.
@@ -180,36 +225,122 @@ func (c *Console) confirmForm(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) confirmAddress(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	former, err := c.cfg.Store.ConfirmAddress(work, s.Account, field(ctx, "token"))
+	former, err := c.cfg.Store.ConfirmAddress(work(ctx), s.Account, field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
 		return &pageError{fiber.StatusGone, "This link was used, has expired, or belongs to another account."}
 	}
 	if err != nil {
 		return err
 	}
-	c.tellFormer(former, s.Account)
-	return ctx.Redirect(accountPath+"?note=confirmed", fiber.StatusSeeOther)
+	c.tellOwner(s.Account, former, "Its e-mail address was changed.")
+	return c.note(ctx, s, accountPath, "Your e-mail address is confirmed. You can now sign in with it.")
 }
 
+// removeAddress deletes the owner's address or the recovery address.
 func (c *Console) removeAddress(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	former, err := c.cfg.Store.RemoveAddress(work, s.Account)
+	former, err := c.cfg.Store.RemoveAddress(work(ctx), s.Account, field(ctx, "recovery") != "")
 	if err != nil {
 		return err
 	}
-	c.tellFormer(former, s.Account)
-	return ctx.Redirect(accountPath+"?note=forgotten", fiber.StatusSeeOther)
+	if former != "" {
+		c.tellOwner(s.Account, former, "Its e-mail address was removed.")
+	}
+	return c.note(ctx, s, accountPath, "Your e-mail address is removed. You can no longer sign in with it.")
 }
 
-// tellFormer tells an address that it no longer belongs to an account's owner. It may be "".
-func (c *Console) tellFormer(former, account string) {
-	if former == "" {
+// recoverForm is the page of a link that makes an address the recovery address.
+func (c *Console) recoverForm(ctx *fiber.Ctx) error {
+	return c.render(ctx, "link", nil, view{"Title": "Recover your account", "Token": ctx.Params("token"),
+		"Recover": true})
+}
+
+// recoverAccount makes the address of a link the recovery address, and tells the owner.
+func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
+	if err := c.takeSignIn(ctx); err != nil {
+		return err
+	}
+	account, err := c.cfg.Store.ConfirmRecovery(work(ctx), field(ctx, "token"))
+	if errors.Is(err, signin.ErrUnknown) {
+		return errUsedLink()
+	}
+	var owner string
+	if err == nil {
+		owner, err = c.cfg.Store.OwnerAddress(work(ctx), account)
+	}
+	if err != nil {
+		return err
+	}
+	c.tellOwner(account, owner, "Another address was made its recovery address. It signs in 72 hours from now.")
+	return c.render(ctx, "link", nil, view{"Title": "Your address is verified", "Recovered": true})
+}
+
+// tellOwner sends a notice of a change to an address, or, if that is "", to the one that the account is paid with.
+func (c *Console) tellOwner(account, address, what string) {
+	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed",
+		Text: c.text("notice", view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})}, "notice to ",
+		maxNotices)
+}
+
+// tell sends a message about an account to an address, or, if that is "", to the one that the account is paid with.
+func (c *Console) tell(account, address string, m mail.Message, kind string, limit int) {
+	if c.cfg.Mail == nil {
 		return
 	}
-	c.post(letter{former, "Your e-mail address was removed from an account", func(context.Context) (string, error) {
-		return fmt.Sprintf(formerText, account, c.cfg.URL+accountPath), nil
-	}})
+	c.post(func(ctx context.Context) (mail.Message, error) {
+		if m.To = address; m.To == "" && c.cfg.Customers != nil {
+			customers, err := c.cfg.Store.CustomersOf(ctx, account)
+			if err == nil && len(customers) > 0 {
+				m.To, err = c.cfg.Customers.CustomerAddress(ctx, customers[0])
+			}
+			if err != nil {
+				return mail.Message{Subject: m.Subject}, err
+			}
+		}
+		if m.To == "" {
+			return mail.Message{}, nil
+		}
+		if ok, err := c.allows(ctx, kind, m.To, limit, mailWindow); err != nil || !ok {
+			return mail.Message{}, err
+		}
+		return m, nil
+	})
+}
+
+// TellOwners tells owners by mail that their webhook was disabled, or that it answers again and how many events failed
+// meanwhile, and that a review was settled.
+func (c *Console) TellOwners(ctx context.Context) error {
+	if c.cfg.Mail == nil {
+		return nil
+	}
+	notices, err := c.cfg.Store.TakeNotices(ctx)
+	for _, n := range notices {
+		endpoints, failed := c.cfg.Store.Endpoints(ctx, n.AccountID)
+		if failed != nil || len(endpoints) == 0 || !n.Disabled && endpoints[0].Resendable == 0 {
+			err = errors.Join(err, failed)
+			continue
+		}
+		subject := "Your webhook answers again"
+		if n.Disabled {
+			subject = "Your webhook was disabled"
+		}
+		err = errors.Join(err, c.tellAddress(ctx, n.AccountID, mail.Message{Subject: subject,
+			Text: c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})},
+			"webhook notice to ", maxWebhookNotices))
+	}
+	settled, failed := c.cfg.Store.TakeSettled(ctx)
+	for ref, account := range settled {
+		failed = errors.Join(failed, c.tellAddress(ctx, account, mail.Message{Subject: "A review is settled",
+			Text: c.text("review", view{"Ref": ref, "URL": c.cfg.URL + "/dashboard/checks/" + ref})},
+			"review notice to ", maxReviewNotices))
+	}
+	return errors.Join(err, failed)
+}
+
+// tellAddress sends a message to the owner of an account.
+func (c *Console) tellAddress(ctx context.Context, account string, m mail.Message, kind string, limit int) error {
+	address, err := c.cfg.Store.OwnerAddress(ctx, account)
+	if err == nil {
+		c.tell(account, address, m, kind, limit)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"testing"
 
 	"assay/host/access/signin"
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
 	"assay/host/store/storetest"
 	"assay/host/web/mail"
 	"assay/host/web/mail/mailtest"
@@ -44,12 +48,45 @@ func (l *lockedText) String() string {
 // publicURL begins the links in messages, whatever address a browser uses.
 const publicURL = "http://assay.example"
 
-func serveMail(t *testing.T) *mailSite {
+// payers knows the address that the last account was paid with.
+type payers struct {
+	address string
+	mu      sync.Mutex
+	last    string // the customer
+}
+
+func (p *payers) CustomerAddress(context.Context, string) (string, error) { return p.address, nil }
+
+func (p *payers) CustomersOf(_ context.Context, address string) ([]string, error) {
+	if address != p.address {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return []string{p.last}, nil
+}
+
+// pays makes an account that of the provider's customer.
+func (m *mailSite) pays(t *testing.T, p *payers, v *visitor) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = "cus_" + account(t, m.site, v.token())
+	expect.Value(storetest.Session(t, m.database).Exec(t.Context(),
+		"UPDATE billing_subscriptions SET customer = $1 WHERE account_id = $2", p.last, p.last[4:]))(t)
+}
+
+func serveMail(t *testing.T) *mailSite { t.Helper(); return serveMailOf(t, nil) }
+
+func serveMailOf(t *testing.T, provider *payers) *mailSite {
 	t.Helper()
 	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: &lockedText{}}
 	sender := expect.Value(mail.New("smtp://" + m.server.Addr + "?from=assay@example.com"))(t)
 	m.site = serve(t, func(c *Config) {
 		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(m.log, nil))
+		if provider != nil {
+			c.Customers = provider
+		}
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -75,7 +112,8 @@ func (m *mailSite) paths(t *testing.T, to, subject string) (paths []string) {
 const (
 	confirmSubject = "Confirm your e-mail address"
 	signInSubject  = "Sign in to Assay"
-	formerSubject  = "Your e-mail address was removed from an account"
+	noticeSubject  = "Your Assay account was changed"
+	recoverSubject = "Recover your Assay account"
 )
 
 // own makes an address that of a customer's account.
@@ -128,10 +166,10 @@ func TestSignInByMail(t *testing.T) {
 	late := m.paths(t, "jane@example.org", signInSubject)[0]
 	owner.get(confirm)
 	owner.press("Confirm the address").is(200, "Your address is john@example.org")
-	m.paths(t, "Jane@Example.org", formerSubject)
+	m.paths(t, "Jane@Example.org", noticeSubject)
 	w.use(late).is(410, "This link was used")
 	owner.press("Remove the address").is(200, "Your e-mail address is removed.")
-	m.paths(t, "john@example.org", formerSubject)
+	m.paths(t, "john@example.org", noticeSubject)
 	w.get("/signin")
 	w.press("Send me a link", "email", "john@example.org")
 
@@ -177,21 +215,46 @@ func TestMailToSeveralAccounts(t *testing.T) {
 	expect.That(t, slices.Equal(ids, opened) && ids[0] != ids[1], "the links open %q, want %q", opened, ids)
 }
 
+// TestMailLimits checks that strangers use up neither the messages of other networks nor those of the owner's browser.
 func TestMailLimits(t *testing.T) {
 	t.Parallel()
 	m := serveMail(t)
 	owner, _ := m.customer(t, "starter")
 	m.own(t, owner, "jane@example.org")
+	owner.press("Sign out")
+	ask := func(v *visitor, client string) {
+		v.header.Set("X-Test-Client", client)
+		v.post("/signin/mail", "email", "jane@example.org").is(200)
+	}
+	stranger := m.visit(t)
 	for i := range maxSignIns + 1 {
-		v := m.visit(t)
-		v.header.Set("X-Test-Client", "192.0.2.1/32")
-		p := v.post("/signin/mail", "email", "jane@example.org")
+		stranger.header.Set("X-Test-Client", "192.0.2.1/32")
+		p := stranger.post("/signin/mail", "email", "jane@example.org")
 		want := map[bool]int{true: 200, false: 429}[i < maxSignIns]
 		expect.That(t, p.status == want, "request %d: status %d, want %d", i, p.status, want)
 	}
-	for range maxMailsTo - 1 { // one confirmed the address
+	for i := range byte(6) { // five other networks, and the same one again
+		for range maxMailsFrom + 1 {
+			ask(stranger, netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, 100 + i%5, i}), 32).String())
+		}
+	}
+	for range 6 * maxMailsFrom {
 		m.paths(t, "jane@example.org", signInSubject)
 	}
+	ask(m.visit(t), "203.0.113.1/32") // the owner, at another place
+	m.paths(t, "jane@example.org", signInSubject)
+	for i := range byte(10) {
+		ask(stranger, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, i, 1}), 32).String())
+	}
+	for range 10 {
+		m.paths(t, "jane@example.org", signInSubject)
+	}
+	for i := range byte(5) {
+		ask(stranger, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 98, i, 1}), 32).String())
+	}
+	m.paths(t, "jane@example.org", signInSubject) // the last of all networks
+	ask(owner, "192.0.2.2/32")                    // in the network of the first stranger
+	owner.use(m.paths(t, "jane@example.org", signInSubject)[0]).is(200, "Your address is jane@example.org")
 	// If more were sent, one of them would come before this one.
 	m.pass(signInsWindow)
 	owner.get(accountPath)
@@ -211,6 +274,76 @@ func TestMailLimits(t *testing.T) {
 		v.header.Set("X-Test-Client", "192.0.2.7/32")
 		v.post("/signin/mail", "email", test.address).is(400, test.problem)
 	}
+}
+
+// TestRecovery checks that an owner who lost the code recovers the account with the address that it is paid with, that
+// the owner is told, and can refuse.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	provider := &payers{address: "billing@example.org"}
+	m := serveMailOf(t, provider)
+	owner, _ := m.customer(t, "starter")
+	m.pays(t, provider, owner)
+
+	// Whoever takes over an account without an address cannot hide it.
+	m.own(t, owner, "thief@example.net")
+	m.paths(t, "billing@example.org", noticeSubject)
+	owner.press("Replace the code").is(200, "This is your new sign-in code.")
+	m.paths(t, "thief@example.net", noticeSubject)
+
+	verify := func() {
+		t.Helper()
+		m.pass(mailWindow)
+		v := m.visit(t)
+		v.get("/signin")
+		v.press("Send me a link", "email", "billing@example.org").is(200, "a link is on its way")
+		link := m.paths(t, "billing@example.org", recoverSubject)[0]
+		v.post("/signin/link", "token", link[len(recoverPath):]).is(410, "This link was used")
+		v.get(link)
+		v.press("Make it the recovery address").is(200, "In 72 hours")
+		m.paths(t, "thief@example.net", noticeSubject)
+		v.get(link)
+		v.press("Make it the recovery address").is(410, "This link was used")
+	}
+	verify()
+	owner = m.signIn(t, owner.at.text("code"))
+	owner.get(accountPath).is(200, "billing@example.org, which the account is paid with", "If it is not yours")
+	owner.press("Refuse it").is(200, "Your e-mail address is removed.")
+	m.paths(t, "billing@example.org", noticeSubject)
+
+	verify()
+	for range 2 {
+		v := m.visit(t)
+		v.get("/signin")
+		v.press("Send me a link", "email", "billing@example.org")
+		m.paths(t, "billing@example.org", recoverSubject) // not a link that signs in
+		m.pass(signin.RecoveryWait / 2)
+	}
+	v := m.visit(t)
+	v.get("/signin")
+	v.press("Send me a link", "email", "billing@example.org")
+	v.use(m.paths(t, "billing@example.org", signInSubject)[0]).is(200, "Remove the recovery address")
+	v.press("Replace the code").is(200, "This is your new sign-in code.")
+}
+
+// TestReviewMail checks that the owner is told of a settled review.
+func TestReviewMail(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	owner, key := m.customer(t, "pro")
+	m.own(t, owner, "jane@example.org")
+	ref := m.record(t, key, entity.Email, "john@example.net", check.Block)
+	caller := expect.Value(m.store.Authenticate(t.Context(), key))(t)
+	expect.Value(m.store.AskReview(t.Context(), caller, ref, "John says no"))(t)
+	expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
+	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana",
+		State: decision.Upheld, Finding: "It is a trap."}))
+	for range 2 { // the second time there is nothing to tell
+		expect.NoError(t, m.TellOwners(t.Context()))
+	}
+	link := m.paths(t, "jane@example.org", "A review is settled")[0]
+	owner.get(link).is(200, "It is a trap.")
+	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 }
 
 // testNoMail checks that without a mail server no page offers e-mail addresses.

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -37,68 +39,77 @@ type listedOverride struct {
 func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOverrides(ctx, s, view{}) }
 
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	p.shown++ // the form for a new override
 	var list []override.Listed
-	p.read(work, "overrides", func(work context.Context) (err error) {
+	p.read(work(ctx), "overrides", func(work context.Context) (err error) {
 		list, err = c.cfg.Store.Overrides(work, s.Account)
-		list = paged(ctx, v, list)
 		return err
 	})
 	names := map[string]string{}
-	p.read(work, "keys", func(work context.Context) error { // without them, ids are shown
+	p.read(work(ctx), "keys", func(work context.Context) error { // without them, ids are shown
 		keys, err := c.cfg.Store.Keys(work, s.Account)
 		for _, k := range keys {
 			names[k.ID] = k.Name
 		}
 		return err
 	})
-	rows := make([]listedOverride, len(list))
-	for i, o := range list {
-		rows[i] = listedOverride{o, string(o.Kind), o.Author}
+	rows := make([]listedOverride, 0, len(list))
+	find := strings.ToLower(strings.TrimSpace(query(ctx, "find")))
+	for _, o := range list {
+		row := listedOverride{o, string(o.Kind), o.Author}
 		if name, ok := names[o.Author]; ok {
-			rows[i].By = "key “" + name + "”"
+			row.By = "key “" + name + "”"
 		}
 		for _, k := range overrideKinds {
 			if k.Kind == o.Kind {
-				rows[i].Label = k.Label
+				row.Label = k.Label
 			}
 		}
+		if o.ID == cmp.Or(query(ctx, "edit"), field(ctx, "edit")) {
+			if v["Edit"] = row; v["Errors"] == nil {
+				v["Action"], v["Reason"] = string(o.Action), o.Reason
+				v["Until"] = o.ExpiresAt.Add(-time.Second).Format(time.DateOnly)
+			}
+		}
+		text := strings.ToLower(strings.Join([]string{o.ID, o.Target, row.Label, row.By, o.Reason}, "\n"))
+		if strings.Contains(text, find) {
+			rows = append(rows, row)
+		}
+	}
+	if find == "" {
+		rows = paged(ctx, v, rows)
 	}
 	now := c.cfg.Now().UTC()
 	v["Title"], v["Overrides"], v["Kinds"] = "Overrides", rows, overrideKinds
+	v["Find"] = query(ctx, "find")
 	v["First"], v["Last"] = now, now.Add(override.MaxAge-24*time.Hour)
-	if v["Note"] == nil {
-		v["Note"] = notes[query(ctx, "note")]
-	}
 	return p.render("overrides", s, v)
 }
 
 // addOverride adds an override. It shows the form again with what was entered if that is invalid.
 func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 	entered := view{"Action": field(ctx, "action"), "Kind": field(ctx, "kind"), "Value": field(ctx, "value"),
-		"Reason": field(ctx, "reason"), "Until": field(ctx, "until")}
+		"Reason": field(ctx, "reason"), "Until": field(ctx, "until"), "Author": field(ctx, "author")}
 	wanted, err := readOverride(ctx)
 	if err != nil {
 		return c.showOverrideError(ctx, s, entered, err)
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	added, err := c.cfg.Store.AddOverride(work, s.caller(), wanted)
+	added, err := c.cfg.Store.AddOverride(work(ctx), s.caller(), wanted)
 	if err != nil {
 		return c.showOverrideError(ctx, s, entered, err)
 	}
 	if added.Replaced != "" {
-		return ctx.Redirect("/dashboard/overrides?note=replaced", fiber.StatusSeeOther)
+		return c.note(ctx, s, "/dashboard/overrides",
+			"The override is saved in place of the earlier one for the same value.")
 	}
-	return ctx.Redirect("/dashboard/overrides?note=overridden", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/overrides", "The override is saved. It takes effect within a second.")
 }
 
 func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
 	kind := override.Kind(field(ctx, "kind"))
-	if !slices.Contains(override.Kinds(), kind) {
+	w.Author = cmp.Or(strings.TrimSpace(field(ctx, "author")), "dashboard")
+	if w.Edits = field(ctx, "edit"); w.Edits == "" && !slices.Contains(override.Kinds(), kind) {
 		return w, &entity.InvalidError{Field: "kind", Reason: "is unknown"}
 	}
 	w.Action, w.Reason = check.Verdict(field(ctx, "action")), field(ctx, "reason")
@@ -107,7 +118,9 @@ func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
 		return w, &entity.InvalidError{Field: "expires_at", Reason: "must be a day such as 2026-01-31"}
 	}
 	w.ExpiresAt = day.AddDate(0, 0, 1) // the day is included
-	w.Target, err = override.ParseTarget(kind, field(ctx, "value"), "")
+	if w.Edits == "" {
+		w.Target, err = override.ParseTarget(kind, field(ctx, "value"), "")
+	}
 	return w, err
 }
 
@@ -119,7 +132,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
 		field, ok := map[string]string{"kind": "kind", "action": "action", "reason": "reason",
-			"expires_at": "until"}[invalid.Field]
+			"author": "author", "expires_at": "until"}[invalid.Field]
 		if !ok {
 			field = "value" // the error names the kind of value
 		}
@@ -139,10 +152,8 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 }
 
 func (c *Console) removeOverride(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.RemoveOverride(work, s.caller(), ctx.Params("id")); err != nil {
+	if err := c.cfg.Store.RemoveOverride(work(ctx), s.caller(), ctx.Params("id")); err != nil {
 		return c.showOverrideError(ctx, s, view{}, err)
 	}
-	return ctx.Redirect("/dashboard/overrides?note=lifted", fiber.StatusSeeOther)
+	return c.note(ctx, s, "/dashboard/overrides", "The override is removed. The layers decide again within a second.")
 }

@@ -45,7 +45,16 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	})
 	p.read(work, "recent", func(work context.Context) error {
 		recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
-		v["Checks"] = recent.Checks
+		if err == nil {
+			v["Checks"] = recent.Checks
+		}
+		return err
+	})
+	p.read(work, "endpoint", func(work context.Context) error {
+		endpoints, err := c.cfg.Store.Endpoints(work, s.Account)
+		if len(endpoints) > 0 {
+			v["Endpoint"] = endpoints[0]
+		}
 		return err
 	})
 	if sum := total(days); hasUsage && hasDays {

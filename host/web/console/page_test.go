@@ -109,11 +109,8 @@ func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
-	for _, text := range []string{"works. Your program sends it", "No checks yet.", "No URL is set yet.",
-		"Send checks from your program."} {
-		v.is(200, text)
-	}
-	v.lacks("<svg")
+	v.is(200, "No checks yet.", "No URL is set yet.", "Send checks from your program.")
+	v.lacks("<svg", "Get a key")
 	v.follow("Receive webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.get("/dashboard").is(200, "A URL is set, but nothing has been delivered yet")
@@ -124,14 +121,18 @@ func TestFirstSteps(t *testing.T) {
 		return got
 	}
 	one := decision.Day{Allow: 1}
-	if got := steps(1, one); len(got) != 4 || !got[1].Done || got[1].State != "1 check counted." || got[3].Done {
+	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
 		t.Errorf("after the first check: %+v", got)
 	}
+	if got := steps(2, one, one); len(got) != 1 {
+		t.Errorf("before the first event: %+v", got)
+	}
+	session.Plan.Webhooks = false // optional
 	if got := steps(2, one, one); got != nil {
 		t.Errorf("after all steps: %+v", got)
 	}
 	s.pass(firstDays + time.Hour)
-	expect.Equal(t, "after a week without a check", len(steps(0)), 4)
+	expect.Equal(t, "after a week without a check", len(steps(0)), 3)
 	got := steps(1, one)
 	expect.That(t, got == nil, "a week after the start: %+v", got)
 }

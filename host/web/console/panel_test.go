@@ -91,6 +91,7 @@ func TestFailedPanels(t *testing.T) {
 	for _, test := range []struct{ page, method, others string }{
 		{"", "CountDays", "Recent checks"},
 		{"", "Keys", "Recent checks"},
+		{"", "SearchChecks", "Checks by verdict"},
 		{"/checks", "SearchChecks", "Find checks"},
 		{"/checks", "Keys", "chk_"},
 		{"/usage", "MonthlyUsage", "Month (UTC)"},

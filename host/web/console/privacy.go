@@ -21,11 +21,9 @@ func (c *Console) privacy(ctx *fiber.Ctx, s *session) error { return c.showPriva
 
 func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	v["Title"], v["Types"] = "Privacy", entity.Types()
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	p.shown++ // the forms
-	p.read(work, "requests", func(work context.Context) error {
+	p.read(work(ctx), "requests", func(work context.Context) error {
 		requests, err := c.cfg.Store.Requests(work, s.caller())
 		if errors.Is(err, check.ErrUnauthorized) { // no key works, so no request runs
 			return nil
@@ -71,9 +69,7 @@ func (c *Console) export(ctx *fiber.Ctx, s *session, limit int) (*privacy.Export
 	if err != nil {
 		return nil, v, err
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	export, err := c.cfg.Store.Export(work, s.caller(), selector, privacy.Page{Limit: limit})
+	export, err := c.cfg.Store.Export(work(ctx), s.caller(), selector, privacy.Page{Limit: limit})
 	return export, v, err
 }
 
@@ -119,9 +115,7 @@ func (c *Console) exportSubject(ctx *fiber.Ctx, s *session) error {
 func (c *Console) beginRequest(ctx *fiber.Ctx, s *session, kind privacy.Kind) error {
 	selector, v, err := selectSubject(ctx)
 	if err == nil {
-		work, cancel := pageContext()
-		defer cancel()
-		v["Begun"], err = c.cfg.Store.Begin(work, s.caller(), kind, selector)
+		v["Begun"], err = c.cfg.Store.Begin(work(ctx), s.caller(), kind, selector)
 	}
 	if err != nil {
 		return c.showPrivacyError(ctx, s, v, err)
@@ -136,9 +130,7 @@ func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
 	if err := privacy.ValidateRequestID(id); err != nil {
 		return c.showPrivacyError(ctx, s, view{}, err)
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	part, err := c.cfg.Store.Download(work, caller, id, "")
+	part, err := c.cfg.Store.Download(work(ctx), caller, id, "")
 	if err != nil {
 		return c.showPrivacyError(ctx, s, view{}, err)
 	}
@@ -183,9 +175,7 @@ func (c *Console) eraseSubject(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return c.showPrivacyError(ctx, s, v, err)
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	erased, err := c.cfg.Store.Erase(work, s.caller(), selector)
+	erased, err := c.cfg.Store.Erase(work(ctx), s.caller(), selector)
 	if errors.As(err, new(privacy.LargeError)) {
 		return c.beginRequest(ctx, s, privacy.KindErasure)
 	}

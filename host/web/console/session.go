@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ type session struct {
 
 const (
 	checkoutContext = "console checkout"
+	knownContext    = "console known"
+	knownLife       = 365 * 24 * time.Hour
+	maxKnown        = 4 // accounts besides the last one
 
 	maxSignIns    = 10 // by one client within signInsWindow
 	signInsWindow = 5 * time.Minute
@@ -77,24 +81,31 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 
 // beginSession signs the browser in to an account. A session that it had before ends.
 func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
-	work, cancel := pageContext()
-	defer cancel()
 	before, err := c.current(ctx)
 	if err == nil && before != nil {
-		err = c.endSession(work, before.Account, before.ID)
+		err = c.endSession(work(ctx), before.Account, before.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	token, err := c.cfg.Store.BeginSession(work, account, c.origin(ctx))
+	token, err := c.cfg.Store.BeginSession(work(ctx), account, c.origin(ctx))
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.find(work, ctx, token)
+	s, err := c.find(work(ctx), ctx, token)
 	if err == nil && s != nil {
 		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
+		others := slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })
+		known := append([]string{account}, others[:min(len(others), maxKnown)]...)
+		err = c.sealCookie(ctx, "known", knownContext, known, c.cfg.Now().Add(knownLife))
 	}
 	return s, err
+}
+
+// known returns the accounts that this browser has signed in to lately, the last one first.
+func (c *Console) known(ctx *fiber.Ctx) (accounts []string) {
+	c.cookie(ctx, "known", knownContext, &accounts)
+	return accounts
 }
 
 // endSession ends a session of an account. It may have ended already.
@@ -169,18 +180,16 @@ func errNoKey() error {
 }
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
-// send the relation of the sites (Fetch Metadata) if the connection is secure or local. Otherwise they send the origin,
-// or "null" because of our Referrer-Policy (Fetch standard, section 3.1). A client that sends neither is not a browser,
-// so it has no cookies to abuse.
+// send the relation of the sites (Fetch Metadata) if the connection is secure or local, and otherwise the origin, which
+// is "null" for a page in a sandbox. A client that sends neither is not a browser, so it has no cookies to abuse.
 func (c *Console) rejectCrossSite(ctx *fiber.Ctx) error {
 	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
 		return ctx.Next()
 	}
-	foreign := false
+	origin := ctx.Get("Origin")
+	foreign := origin == "null"
 	if site := ctx.Get("Sec-Fetch-Site"); site != "" {
-		foreign = site != "same-origin" && site != "none"
-	} else if origin := ctx.Get("Origin"); origin == "null" {
-		foreign = c.isSecure(ctx)
+		foreign = foreign || site != "same-origin" && site != "none"
 	} else if origin != "" {
 		u, err := url.Parse(origin)
 		foreign = err != nil || (u.Host != string(ctx.Request().Host()) && origin != c.cfg.URL)
@@ -200,61 +209,33 @@ func (c *Console) signInForm(ctx *fiber.Ctx) error {
 	return c.render(ctx, "signin", nil, view{"Title": "Sign in"})
 }
 
-// signIn signs in with a sign-in code. An account that has none yet signs in with an API key once, and gets its code.
+// signIn signs in with a sign-in code.
 func (c *Console) signIn(ctx *fiber.Ctx) error {
-	entered := strings.TrimSpace(field(ctx, "code"))
-	refuse := func(status int, text string) error {
-		ctx.Status(status)
-		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Errors": map[string]string{"code": text}})
-	}
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	var account string
+	problem, err := c.enterCode(ctx, func(work context.Context) (err error) {
+		account, err = c.cfg.Store.SignInByCode(work, strings.TrimSpace(field(ctx, "code")))
 		return err
-	} else if !ok {
-		return refuse(fiber.StatusTooManyRequests, tooManySignIns)
-	}
-	work, cancel := pageContext()
-	defer cancel()
-	var account, code string
-	var err error
-	byKey := strings.HasPrefix(entered, "assay_")
-	if byKey {
-		account, code, err = c.cfg.Store.SignInByKey(work, entered)
-	} else {
-		account, err = c.cfg.Store.SignInByCode(work, entered)
-	}
-	switch {
-	case errors.Is(err, signin.ErrKeyRetired):
-		return refuse(fiber.StatusUnauthorized, "This is an API key. Your account has a sign-in code, so its API keys "+
-			"do not sign in. If you lost the code, ask the operator of this service for a sign-in link.")
-	case errors.Is(err, signin.ErrUnknown) && byKey:
-		return refuse(fiber.StatusUnauthorized, "This is an API key, which does not sign in. Enter your sign-in code.")
-	case errors.Is(err, signin.ErrMistyped):
-		return refuse(fiber.StatusBadRequest, "A character is wrong, missing or too many. "+
-			"A sign-in code has six groups of four letters and digits.")
-	case errors.Is(err, signin.ErrUnknown):
-		return refuse(fiber.StatusUnauthorized, "There is no such sign-in code. Was it replaced by a newer one?")
-	case err != nil:
+	})
+	if err != nil {
 		return err
 	}
-	s, err := c.beginSession(ctx, account)
-	if err != nil && code == "" {
-		return err
+	if problem != "" {
+		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Errors": map[string]string{"code": problem}})
 	}
-	if code != "" { // it is shown now or never
-		c.warn("signing in failed after a code was issued", err)
-		return c.render(ctx, "code", s, view{"Title": "Your sign-in code", "Code": code})
+	if _, err := c.beginSession(ctx, account); err != nil {
+		return err
 	}
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
 }
 
-const tooManySignIns = "Too many attempts to sign in from your network. Wait five minutes."
-
-// takeSignIn counts an attempt to sign in. It reports whether the client may make it.
-func (c *Console) takeSignIn(ctx *fiber.Ctx) (ok bool, err error) {
-	work, cancel := pageContext()
-	defer cancel()
-	_, ok, err = c.cfg.Store.Take(work, "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
-	return ok, err
+// takeSignIn counts an attempt to sign in. It fails if the client has made too many.
+func (c *Console) takeSignIn(ctx *fiber.Ctx) error {
+	_, ok, err := c.cfg.Store.Take(work(ctx), "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
+	if err == nil && !ok {
+		err = &pageError{fiber.StatusTooManyRequests,
+			"Too many attempts to sign in from your network. Wait five minutes."}
+	}
+	return err
 }
 
 // warn logs an error after which a page is shown all the same. err may be nil.
@@ -269,18 +250,18 @@ func (c *Console) linkForm(ctx *fiber.Ctx) error {
 	return c.render(ctx, "link", nil, view{"Title": "Sign in", "Token": ctx.Params("token")})
 }
 
+func errUsedLink() error {
+	return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+}
+
 // useLink signs in with a link, which then no longer works.
 func (c *Console) useLink(ctx *fiber.Ctx) error {
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	if err := c.takeSignIn(ctx); err != nil {
 		return err
-	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests, tooManySignIns}
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	account, err := c.cfg.Store.UseLink(work, field(ctx, "token"))
+	account, err := c.cfg.Store.UseLink(work(ctx), field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+		return errUsedLink()
 	}
 	if err == nil {
 		_, err = c.beginSession(ctx, account)
@@ -302,9 +283,7 @@ func (c *Console) signOut(ctx *fiber.Ctx) error {
 		if !s.hasToken(ctx) {
 			return errStaleForm()
 		}
-		work, cancel := pageContext()
-		defer cancel()
-		if err := c.endSession(work, s.Account, s.ID); err != nil {
+		if err := c.endSession(work(ctx), s.Account, s.ID); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,8 @@ import (
 var posts = []string{
 	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
 	"/dashboard/webhooks",
-	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test",
+	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/secret/switch",
+	"/dashboard/webhooks/test",
 	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
 	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
 	"/dashboard/plan", "/dashboard/plan/cancel",
@@ -42,22 +43,19 @@ func testForgedForms(t *testing.T, s *site) {
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
 		for name, forged := range map[string]struct{ query, kind, body, header, value string }{
-			"no token":                    {body: "name=x&url=https%3A%2F%2Fa.example"},
-			"a stale token":               {body: "csrf=" + mine},
-			"another customer's token":    {body: "csrf=" + other.at.token()},
-			"a token in the URL":          {query: "?csrf=" + token},
-			"a token in plain text":       {kind: "text/plain", body: "csrf=" + token},
-			"from another site":           {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
-			"from a sibling subdomain":    {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
-			"from another origin":         {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
-			"from an origin like ours":    {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
-			"from a sandbox, through TLS": {body: "csrf=" + token, header: "Origin", value: "null"},
+			"no token":                 {body: "name=x&url=https%3A%2F%2Fa.example"},
+			"a stale token":            {body: "csrf=" + mine},
+			"another customer's token": {body: "csrf=" + other.at.token()},
+			"a token in the URL":       {query: "?csrf=" + token},
+			"a token in plain text":    {kind: "text/plain", body: "csrf=" + token},
+			"from another site":        {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
+			"from a sibling subdomain": {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
+			"from another origin":      {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
+			"from an origin like ours": {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
+			"from a sandbox":           {body: "csrf=" + token, header: "Origin", value: "null"},
 		} {
 			w := v.alone()
 			w.header.Set(cmp.Or(forged.header, "X-None"), forged.value)
-			if forged.value == "null" {
-				w.header.Set("X-Forwarded-Proto", "https")
-			}
 			kind := cmp.Or(forged.kind, "application/x-www-form-urlencoded")
 			p := w.send("POST", path+forged.query, kind, forged.body)
 			expect.That(t, p.status == 403, "%s, %s: status %d", path, name, p.status)
@@ -86,12 +84,13 @@ func testForgedForms(t *testing.T, s *site) {
 			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
 		}
 	}
-	// Where the connection is neither encrypted nor local, browsers name neither the site nor, with our referrer
-	// policy, the origin.
-	w := s.visit(t).alone()
-	w.header.Set("Origin", "null")
-	p := w.post("/signin", "code", v.code)
-	expect.That(t, p.status == 303, "a form of our own over plain HTTP: status %d", p.status)
+	// Where the connection is neither encrypted nor local, browsers name the origin alone.
+	for origin, status := range map[string]int{s.url: 303, "null": 403} {
+		w := s.visit(t).alone()
+		w.header.Set("Origin", origin)
+		p := w.post("/signin", "code", v.code)
+		expect.Equal(t, "status of a form of "+origin, p.status, status)
+	}
 }
 
 // token returns the token in the cookie of a visitor's session, or "".
@@ -206,36 +205,89 @@ func account(t *testing.T, s *site, token string) string {
 	return found.Account
 }
 
-// TestSignInWithKey checks that an API key opens a session once, for an account from before there were codes.
+// TestSignInWithKey checks that an API key never opens the dashboard, even of an account without a sign-in code.
 func TestSignInWithKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	plan, _ := check.PlanNamed("pro")
 	id := expect.Value(s.store.CreateAccount(t.Context(), plan))(t)
 	issued := expect.Value(s.store.CreateKey(t.Context(), id, "old"))(t)
-	var shown []string
-	for range 5 { // of several browsers, one gets the code
+	for _, key := range []string{issued.Secret, "assay_nonsense"} {
 		v := s.visit(t)
-		v.get("/signin")
-		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
-			v.is(200, "with this code instead of an API key")
-			shown = append(shown, v.at.text("code"))
-			v.follow("Go to the dashboard").is(200, "This month")
-			continue
-		}
-		v.is(401, "its API keys do not sign in")
+		v.enter(" "+key).is(401, "This is an API key, which does not sign in.")
 		expect.Equal(t, "a key that was refused begins a session", v.token(), "")
 	}
-	expect.Must(t, len(shown) == 1, "the codes %q were shown", shown)
-	s.signIn(t, shown[0])
-	v := s.visit(t)
-	v.enter("assay_nonsense").is(401, "This is an API key, which does not sign in.")
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
-	v = s.signIn(t, shown[0])
+	v := s.signIn(t, expect.Value(s.store.FirstCode(t.Context(), id))(t))
 	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.get("/dashboard/privacy")
 	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
+}
+
+// TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that
+// protects the account without the sign-in code.
+func TestFreshProof(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, _ := s.customer(t, "pro")
+	other, _ := s.customer(t, "pro")
+	owner.get("/dashboard/webhooks")
+	owner.press("Save", "url", "https://receiver.example/")
+	token := owner.at.token()
+	s.pass(signin.ProofLife)
+	for _, path := range []string{"/dashboard/account/code", "/dashboard/webhooks/secret", "/dashboard/webhooks/remove",
+		"/dashboard/webhooks/secret/switch", "/dashboard/privacy/erase"} {
+		owner.post(path, "csrf", token, "who", "a.example", "sure", "yes").is(403, "Confirm that it is you",
+			"Nothing has changed yet.")
+		owner.post(path, "csrf", token, "code", other.code).is(401, "There is no such sign-in code.")
+		owner.post(path, "csrf", token, "code", owner.code[1:]).is(400, "A character is wrong")
+	}
+	s.pass(signInsWindow)
+	owner.get("/dashboard/webhooks")
+	owner.press("Rotate secret", "switch", "now").is(403, "Confirm that it is you")
+	owner.press("Continue", "code", owner.code).is(200, "This is the secret that signs events.")
+	owner.lacks("It begins to sign on")
+	owner.press("Rotate secret").is(200, "It begins to sign on", "Switch now") // the proof lasts
+	owner.press("Switch now").is(200, "The new secret signs from now on")
+	owner.lacks("Switch now<")
+
+	phone := s.signIn(t, owner.code)
+	owner.get(accountPath)
+	owner.press("Replace the code").is(200, "This is your new sign-in code.")
+	s.isSignedOut(t, phone.token(), "after the code was replaced")
+	s.visit(t).enter(owner.code).is(401, "There is no such sign-in code.")
+	s.signIn(t, owner.at.text("code"))
+}
+
+// TestShownOnce checks that a secret is shown by the page after its form, and neither shown nor made again by a reload.
+func TestShownOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, _ := s.customer(t, "pro")
+	other, _ := s.customer(t, "pro")
+	for _, form := range []struct{ page, button, id, field, value string }{
+		{"/dashboard/webhooks", "Save", "secret", "url", "https://receiver.example/"},
+		{"/dashboard/webhooks", "Rotate secret", "secret", "", ""},
+		{"/dashboard/keys", "Create key", "issued", "name", "x"},
+		{"/dashboard/account", "Replace the code", "code", "", ""},
+	} {
+		owner.get(form.page)
+		typed := []string{form.field, form.value}
+		if form.field == "" {
+			typed = nil
+		}
+		shown := owner.press(form.button, typed...)
+		secret := shown.text(form.id)
+		expect.Must(t, shown.status == 200 && secret != "" && shown.header.Get("Cache-Control") == "no-store" &&
+			!strings.Contains(shown.url.String(), secret), "%s: %d, %s", form.button, shown.status, words(shown.root))
+		for _, v := range []*visitor{owner, other} {
+			again := v.get(shown.url.RequestURI())
+			expect.That(t, again.status == 200 && again.text(form.id) == "" && !strings.Contains(again.body, secret),
+				"%s, loaded again: %d, %s", form.button, again.status, words(again.root))
+		}
+	}
+	expect.Equal(t, "keys", len(expect.Value(s.store.Keys(t.Context(), account(t, s, owner.token())))(t)), 2)
 }
 
 // TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.

@@ -32,17 +32,17 @@ type Store interface {
 type SignIns interface {
 	// SignInByCode returns the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
 	SignInByCode(ctx context.Context, presented string) (account string, err error)
-	// SignInByKey returns the account of an API key that has no sign-in code yet, and its new code. Errors:
-	// signin.ErrUnknown, ErrKeyRetired.
-	SignInByKey(ctx context.Context, presented string) (account, code string, err error)
 	// UseLink uses up a sign-in link and returns its account. Error: signin.ErrUnknown.
 	UseLink(ctx context.Context, token string) (account string, err error)
 
 	// FirstCode issues the code of a new account, in place of one that nobody has used. It returns "" if the code was
 	// used.
 	FirstCode(ctx context.Context, account string) (code string, err error)
-	// ReplaceCode issues another code. The one before no longer signs in.
-	ReplaceCode(ctx context.Context, account string) (code string, err error)
+	// ReplaceCode issues another code. The one before no longer signs in, and all links and other sessions end.
+	ReplaceCode(ctx context.Context, account, session string) (code string, err error)
+	// ProveSession records that the code of the account was presented in a session. Errors: signin.ErrMistyped,
+	// ErrUnknown.
+	ProveSession(ctx context.Context, account, id, presented string) error
 	// CodeIssuedAt returns when the account's code was issued, or the zero time if it has none.
 	CodeIssuedAt(ctx context.Context, account string) (time.Time, error)
 
@@ -53,10 +53,22 @@ type SignIns interface {
 	// ConfirmAddress uses up such a link, stores its address, and returns the address before, or "". Error:
 	// signin.ErrUnknown.
 	ConfirmAddress(ctx context.Context, account, token string) (former string, err error)
-	// RemoveAddress deletes the address and returns it.
-	RemoveAddress(ctx context.Context, account string) (former string, err error)
-	// LinksTo returns a sign-in link for each account whose owner has the address.
-	LinksTo(ctx context.Context, address string) ([]signin.Link, error)
+	// RemoveAddress deletes the address, or the recovery address, and returns it.
+	RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error)
+	// OwnersOf returns the accounts that sign in with an address.
+	OwnersOf(ctx context.Context, address string) ([]string, error)
+	// NewLink returns the token of a link that signs in.
+	NewLink(ctx context.Context, account string) (token string, err error)
+
+	// RecoveryAddress returns the recovery address of the account and when it begins to sign in, or "".
+	RecoveryAddress(ctx context.Context, account string) (address string, usableAt time.Time, err error)
+	// NewRecoveryLink returns the token of a link that makes an address the recovery address.
+	NewRecoveryLink(ctx context.Context, account, address string) (token string, err error)
+	// ConfirmRecovery uses up such a link and returns its account. Error: signin.ErrUnknown.
+	ConfirmRecovery(ctx context.Context, token string) (account string, err error)
+	// CustomersOf returns the payment provider's ids of the account, newest first, and AccountsOfCustomers the reverse.
+	CustomersOf(ctx context.Context, account string) ([]string, error)
+	AccountsOfCustomers(ctx context.Context, customers []string) ([]string, error)
 
 	BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error)
 	// Session returns the session of a token, and the caller as whom the dashboard acts: its key is "" if no key of the
@@ -121,8 +133,10 @@ type Webhooks interface {
 	MoveEndpoint(ctx context.Context, account, url string) error
 	RemoveEndpoint(ctx context.Context, account string) error
 	EnableEndpoint(ctx context.Context, account string) error
-	// RotateSecret replaces the secret. The old one keeps signing during the overlap.
-	RotateSecret(ctx context.Context, account string, overlap time.Duration) (secret string, err error)
+	// RotateSecret creates a new secret, which begins to sign after a time, in place of the old one.
+	RotateSecret(ctx context.Context, account string, switchIn time.Duration) (secret string, err error)
+	// SwitchSecret lets the new secret sign from now on.
+	SwitchSecret(ctx context.Context, account string) error
 
 	// SendTestEvent sends an event of a review or a block. Error: webhook.ErrTestVerdict.
 	SendTestEvent(ctx context.Context, account string, verdict check.Verdict) (ref string, err error)
@@ -132,6 +146,8 @@ type Webhooks interface {
 	// Attempts returns the attempts to deliver an event, oldest first.
 	Attempts(ctx context.Context, account, ref string) ([]webhook.Attempt, error)
 	ResendEvent(ctx context.Context, account, ref string) error
+	// TakeNotices returns what owners are to be told about their endpoints, once.
+	TakeNotices(ctx context.Context) ([]webhook.Notice, error)
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
 	// because their content was deleted.
 	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)
@@ -151,6 +167,8 @@ type Overrides interface {
 type Checks interface {
 	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
 	decision.Records
+	// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
+	TakeSettled(ctx context.Context) (accounts map[string]string, err error)
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 }

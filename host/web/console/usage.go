@@ -57,8 +57,6 @@ func tallies(counts []decision.Count, name func(decision.Count) string) []tally 
 
 // usage shows what the account used in a month.
 func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	now := c.cfg.Now().UTC()
 	current := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	month, err := time.Parse(decision.MonthFormat, query(ctx, "month"))
@@ -67,7 +65,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 	}
 	p := c.panels(ctx)
 	used := new(decision.Usage)
-	p.read(work, "usage", func(work context.Context) error {
+	p.read(work(ctx), "usage", func(work context.Context) error {
 		read, err := c.cfg.Store.MonthlyUsage(work, s.holder(), month)
 		if err == nil {
 			used = read
@@ -75,7 +73,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 		return err
 	})
 	var keys []apikey.Key // without them, ids are shown
-	p.read(work, "keys", func(work context.Context) (err error) {
+	p.read(work(ctx), "keys", func(work context.Context) (err error) {
 		keys, err = c.cfg.Store.Keys(work, s.Account)
 		return err
 	})
@@ -108,8 +106,6 @@ func keyName(keys []apikey.Key, id string) string {
 // exportChecks sends the checks that the filter selects as a file. A value cannot be part of the filter, because it
 // must not be in a URL.
 func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	format, err := decision.ParseFormat(query(ctx, "format"))
 	var q decision.Query
 	if err == nil {
@@ -128,11 +124,11 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 		return &pageError{fiber.StatusServiceUnavailable,
 			"Too many downloads are running. Try again when one has finished."}
 	}
-	counts, err := c.cfg.Store.CountChecks(work, s.holder(), q.From, q.Until)
+	counts, err := c.cfg.Store.CountChecks(work(ctx), s.holder(), q.From, q.Until)
 	var export *decision.Export
 	if err == nil {
 		conn := ctx.Context().Conn()
-		export, err = decision.NewExport(work, c.cfg.Store, s.holder(), q, format, func() {
+		export, err = decision.NewExport(work(ctx), c.cfg.Store, s.holder(), q, format, func() {
 			_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
 		})
 	}

@@ -16,20 +16,51 @@ import (
 	"assay/host/customer/webhook"
 )
 
-const eventsPerPage = 50
+const (
+	webhooksPath  = "/dashboard/webhooks"
+	eventsPerPage = 50
+)
 
 // warnAfter is how long a webhook must have failed before the page warns: about as long as the attempts of one event
 // take.
 const warnAfter = time.Minute
 
+func (c *Console) routeWebhooks() {
+	post := func(path string, form func(*fiber.Ctx, *session) error) {
+		c.signedIn(fiber.MethodPost, webhooksPath+path, form)
+	}
+	c.signedIn(fiber.MethodGet, webhooksPath, c.webhooks)
+	post("", c.setEndpoint)
+	post("/remove", c.proved(c.then(webhooksPath, "The webhook is removed. New checks create no events.",
+		func(ctx *fiber.Ctx, s *session) error {
+			err := c.cfg.Store.RemoveEndpoint(work(ctx), s.Account)
+			if errors.Is(err, webhook.ErrNoEndpoint) {
+				return nil
+			}
+			return err
+		})))
+	post("/secret", c.proved(c.rotateSecret))
+	post("/secret/switch", c.proved(c.then(webhooksPath,
+		"The new secret signs from now on, and the old one no longer does.",
+		func(ctx *fiber.Ctx, s *session) error { return c.cfg.Store.SwitchSecret(work(ctx), s.Account) })))
+	post("/test", c.sendTestEvent)
+	post("/enable", c.then(webhooksPath,
+		"The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
+		func(ctx *fiber.Ctx, s *session) error { return c.cfg.Store.EnableEndpoint(work(ctx), s.Account) }))
+	post("/resend", c.resendFailed)
+	c.signedIn(fiber.MethodGet, webhooksPath+"/:ref", c.event)
+	post("/:ref/resend", c.then(webhooksPath, "The event is on its way again.",
+		func(ctx *fiber.Ctx, s *session) error {
+			return c.cfg.Store.ResendEvent(work(ctx), s.Account, ctx.Params("ref"))
+		}))
+}
+
 func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p := c.panels(ctx)
 	var endpoints []webhook.Endpoint
-	p.read(work, "endpoint", func(work context.Context) (err error) {
+	p.read(work(ctx), "endpoint", func(work context.Context) (err error) {
 		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
 		return err
 	})
@@ -39,7 +70,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		state = ""
 	}
 	var events []webhook.Event
-	p.read(work, "events", func(work context.Context) (err error) {
+	p.read(work(ctx), "events", func(work context.Context) (err error) {
 		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 		return err
 	})
@@ -57,9 +88,6 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	if len(events) == eventsPerPage {
 		v["Next"] = events[len(events)-1].Sequence
 	}
-	if v["Note"] == nil {
-		v["Note"] = notes[query(ctx, "note")]
-	}
 	return p.render("webhooks", s, v)
 }
 
@@ -74,59 +102,42 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 			"EnteredURL": entered,
 		})
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	err = c.cfg.Store.MoveEndpoint(work, s.Account, url)
+	err = c.cfg.Store.MoveEndpoint(work(ctx), s.Account, url)
 	if err == nil {
-		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
+		return c.note(ctx, s, webhooksPath, "The webhook's URL has changed. Its secret stays the same.")
 	}
 	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
-	secret, err := c.cfg.Store.SetEndpoint(work, s.Account, url)
+	secret, err := c.cfg.Store.SetEndpoint(work(ctx), s.Account, url)
 	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
 		return &pageError{fiber.StatusForbidden, "Webhooks are included in the " + plansWithWebhooks() + "."}
 	}
 	if err != nil {
 		return err
 	}
-	return c.showWebhooks(ctx, s, view{"Secret": secret})
+	return c.show(ctx, s, webhooksPath, shownOnce{Secret: secret})
 }
 
-func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.RemoveEndpoint(work, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
-		return err
-	}
-	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
-}
-
+// rotateSecret creates a new secret, which begins to sign in a day, or now if the owner wants that.
 func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	secret, err := c.cfg.Store.RotateSecret(work, s.Account, webhook.SecretOverlap)
-	if err != nil {
+	once := shownOnce{}
+	switchIn := webhook.SecretOverlap
+	if field(ctx, "switch") == "now" {
+		switchIn = 0
+	} else {
+		once.SwitchAt = new(c.cfg.Now().Add(switchIn))
+	}
+	var err error
+	if once.Secret, err = c.cfg.Store.RotateSecret(work(ctx), s.Account, switchIn); err != nil {
 		return err
 	}
-	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
-}
-
-// enableEndpoint resumes sending to a webhook that was disabled after days of failures.
-func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.EnableEndpoint(work, s.Account); err != nil {
-		return err
-	}
-	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
+	return c.show(ctx, s, webhooksPath, once)
 }
 
 func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	verdict := check.Verdict(cmp.Or(field(ctx, "verdict"), string(check.Review)))
-	_, err := c.cfg.Store.SendTestEvent(work, s.Account, verdict)
+	_, err := c.cfg.Store.SendTestEvent(work(ctx), s.Account, verdict)
 	if errors.Is(err, webhook.ErrTestVerdict) {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"verdict": sentence(err)}})
@@ -134,28 +145,28 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=sent", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath, "A test event is on its way.")
 }
 
 func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
+	if field(ctx, "since") == "" { // all that are kept
+		since, err = time.Time{}, nil
+	}
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s,
 			view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); err != nil {
+	if _, _, err := c.cfg.Store.ResendFailed(work(ctx), s.Account, since); err != nil {
 		return err
 	}
-	return ctx.Redirect("/dashboard/webhooks?note=resentall", fiber.StatusSeeOther)
+	return c.note(ctx, s, webhooksPath,
+		"The failed events are on their way again, except those whose content was already deleted.")
 }
 
 func (c *Console) event(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	attempts, err := c.cfg.Store.Attempts(work, s.Account, ctx.Params("ref"))
+	attempts, err := c.cfg.Store.Attempts(work(ctx), s.Account, ctx.Params("ref"))
 	if err != nil {
 		return err
 	}
@@ -175,15 +186,6 @@ func indented(text string) string {
 		return text
 	}
 	return b.String()
-}
-
-func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref")); err != nil {
-		return err
-	}
-	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
 }
 
 func plansWithWebhooks() string {

@@ -50,11 +50,13 @@ func TestDeliveries(t *testing.T) {
 	other.get(v.at.url.Path).is(404, "")
 }
 
-// TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it.
+// TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it,
+// that the owner is told by mail and on every page, and is offered to resend what failed.
 func TestFailingWebhook(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
+	s := serveMail(t)
 	v, _ := s.customer(t, "pro")
+	s.own(t, v, "jane@example.org")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.press("Send a test event")
@@ -67,8 +69,13 @@ func TestFailingWebhook(t *testing.T) {
 	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
 	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
-	storetest.Exec(t, storetest.Session(t, s.database),
-		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing'")
+	conn := storetest.Session(t, s.database)
+	storetest.Exec(t, conn,
+		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing', notice = 'disabled'")
+	expect.NoError(t, s.TellOwners(t.Context()))
+	expect.Equal(t, "link", s.paths(t, "jane@example.org", "Your webhook was disabled")[0], webhooksPath)
+	v.get("/dashboard/keys").is(200, "The webhook has been disabled since")
+	v.follow("Enable it").is(200, "Nothing is sent.")
 	v.get("/dashboard/webhooks").is(200, "This webhook has been disabled since")
 	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
 		t.Errorf("resending to a disabled webhook: status %d", p.status)
@@ -77,6 +84,20 @@ func TestFailingWebhook(t *testing.T) {
 	v.press("Enable").is(200, "The webhook is enabled.")
 	expect.That(t, !strings.Contains(words(v.at.root), warning) && !strings.Contains(words(v.at.root), "is disabled"),
 		"the page still warns about the enabled webhook")
+	v.lacks("failed and can be resent")
+
+	storetest.Exec(t, conn, "UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()")
+	for range 2 { // the second time there is nothing to resend
+		storetest.Exec(t, conn, "UPDATE webhook_endpoints SET notice = 'recovered'")
+		expect.NoError(t, s.TellOwners(t.Context()))
+		if v.get("/dashboard"); strings.Contains(words(v.at.root), "2 events failed and can be resent") {
+			s.paths(t, "jane@example.org", "Your webhook answers again")
+			v.press("Resend all").is(200, "The failed events are on their way again")
+			v.lacks("failed and can be resent")
+		}
+	}
+	expect.Equal(t, "messages more sent", s.server.Received(), 0)
+	v.get("/dashboard/webhooks")
 	v.press("Remove")
 	p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
 	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)

@@ -1,0 +1,145 @@
+package customer
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
+)
+
+var (
+	bodies   = flag.Int("bodies", 1_500, "bodies that TestBodies sends")
+	bodySeed = flag.Uint64("body-seed", 1, "seed of the bodies of TestBodies")
+)
+
+// bodyMaker makes bodies of requests from the schemas of the API: right ones, and those that are wrong in some place.
+type bodyMaker struct {
+	*rand.Rand
+	schemas openapi3.Schemas
+	refs    []string // of checks that were answered
+}
+
+// texts are what strings begin as, whatever their schema.
+var texts = []string{"", "0", "00", "+", "+00", "(0)", "+49 30 1234567", "0151 23456789", "+1-800-FLOWERS", "112",
+	"tel:+49301234;ext=5", "DE89 3704 0044 0532 0130 00", "DE00", "XX", "DE37040044", "GB33BUKB20201555555555",
+	"example.com", "https://a.example:99999/x?y#z", "xn--", "xn--a.com", "*.com", "co.uk", "a.", ".", "[::1]",
+	"münchen.de",
+	"jane.doe+tag@example.com", "@", `"a b"@example.com`, "a@b@c.com", "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",
+	"sub_" + strings.Repeat("0", 64), "key_1", "2026-12-31T00:00:00Z", "9999-12-31T23:59:59.999999999+23:59",
+	"0000-01-01T00:00:00Z", "DE", "eu", "block", "allow", "fraud", "phone", "auto", "\x00", "\u2028", "\ufeff", "😀",
+	"％", "＋４９", "\u202e", strings.Repeat("a", 64) + ".com", strings.Repeat("9", 400), strings.Repeat("ß", 600)}
+
+func oneOf[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// text returns a text, sometimes with a part of another in it or without a part of its own.
+func (m *bodyMaker) text() string {
+	text := oneOf(m.Rand, texts)
+	for m.IntN(3) == 0 {
+		at, other := m.IntN(len(text)+1), oneOf(m.Rand, texts)
+		text = text[:at] + other[:min(len(other), m.IntN(8))] + text[min(len(text), at+m.IntN(4)):]
+	}
+	return text
+}
+
+// value returns a value of a schema, or now and then something else.
+func (m *bodyMaker) value(name string, s *openapi3.Schema) any {
+	if m.IntN(12) == 0 {
+		return oneOf(m.Rand, []any{nil, true, 0, -1, 1e308, m.text(), []any{}, []any{m.text()}, map[string]any{},
+			map[string]any{"country": m.text()}, json.RawMessage(strings.Repeat("[", 200) + strings.Repeat("]", 200))})
+	}
+	switch {
+	case len(s.Enum) > 0:
+		return oneOf(m.Rand, s.Enum)
+	case s.Type.Is("object"):
+		object := map[string]any{}
+		for _, member := range slices.Sorted(maps.Keys(s.Properties)) {
+			required := slices.Contains(s.Required, member)
+			if m.IntN(10) < 3 || required && m.IntN(10) < 9 {
+				object[member] = m.value(member, s.Properties[member].Value)
+			}
+		}
+		return object
+	case s.Type.Is("array"):
+		list := make([]any, m.IntN(5))
+		for i := range list {
+			list[i] = m.value("", m.schemas["CheckRequest"].Value)
+		}
+		return list
+	case s.Type.Is("boolean"):
+		return m.IntN(2) == 0
+	case s.Type.Is("integer"):
+		return m.IntN(200) - 50
+	case s.Format == "date-time" && m.IntN(2) == 0:
+		return time.Now().Add(time.Duration(m.Int64N(int64(400 * 24 * time.Hour)))).UTC().Format(time.RFC3339)
+	case name == "ref" && len(m.refs) > 0 && m.IntN(4) > 0:
+		return oneOf(m.Rand, m.refs)
+	}
+	return m.text()
+}
+
+// body returns a body as it is sent.
+func (m *bodyMaker) body(s *openapi3.Schema) string {
+	body, err := json.Marshal(m.value("", s))
+	if err != nil {
+		panic(err)
+	}
+	if len(body) > 0 && m.IntN(20) == 0 {
+		body[m.IntN(len(body))] = byte(m.IntN(256))
+	}
+	return string(body)
+}
+
+// TestBodies sends bodies made from the schemas to every endpoint of a host. None is answered with 500. A million of
+// them: go test ./host/e2e/customer -run TestBodies -bodies 1000000 -timeout 2h.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--trusted-proxies=127.0.0.0/8")
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "--checks", "2000000000")
+	text := hosttest.Get(t, host.URL+"/openapi.json", "")
+	document := expect.Value(openapi3.NewLoader().LoadFromData([]byte(text)))(t)
+	var paths []string
+	schemas := map[string]*openapi3.Schema{}
+	for path, item := range document.Paths.Map() {
+		if item.Post != nil && item.Post.RequestBody != nil {
+			paths = append(paths, path)
+			schemas[path] = item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value
+		}
+	}
+	slices.Sort(paths)
+	const workers = 4
+	var working sync.WaitGroup
+	for worker := range uint64(workers) {
+		working.Go(func() {
+			m := &bodyMaker{Rand: rand.New(rand.NewPCG(*bodySeed, worker)), schemas: document.Components.Schemas}
+			for n := range *bodies / workers {
+				path := paths[n%len(paths)]
+				body := m.body(schemas[path])
+				status, text := hosttest.Send(t, host, issued.Secret, "POST", path, body, "Content-Type",
+					"application/json", "X-Forwarded-For", fmt.Sprintf("10.%d.%d.%d", m.IntN(256), m.IntN(256),
+						m.IntN(256)))
+				expect.That(t, status < 500, "%s %q: %d %s", path, body, status, text)
+				var answer struct{ Ref string }
+				if status == 200 && json.Unmarshal([]byte(text), &answer) == nil &&
+					strings.HasPrefix(answer.Ref, "chk_") {
+					m.refs = append(m.refs[max(0, len(m.refs)-100):], answer.Ref)
+				}
+			}
+		})
+	}
+	working.Wait()
+}
