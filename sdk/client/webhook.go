@@ -62,13 +62,10 @@ func (w *Webhook) VerifyServiceSignature(h http.Header, body []byte) (Event, err
 	mac := hmac.New(sha256.New, []byte(w.secret)) // as displayed, with its prefix
 	mac.Write(body)
 	want := "sha256=" + hex.EncodeToString(mac.Sum(nil))
-	// After a rotation, the second header has the signature with the replaced secret.
-	for _, name := range []string{"X-Service-Signature", "X-Service-Signature-Previous"} {
-		if hmac.Equal([]byte(header(h, name)), []byte(want)) {
-			return decodeEvent(body)
-		}
+	if !hmac.Equal([]byte(header(h, "X-Service-Signature")), []byte(want)) {
+		return Event{}, ErrSignature
 	}
-	return Event{}, ErrSignature
+	return decodeEvent(body)
 }
 
 // Verify checks the signature and the time of a request, and returns its event. Pass the body as received: decoding and

@@ -161,7 +161,7 @@ func (b *bucket) settle(now time.Time, total, told int64) {
 	debt := time.Duration(min(float64(others)*float64(b.rate.interval()), math.MaxInt64/2))
 	b.full = later(b.full, now).Add(debt)
 	_, window := b.rate.Bucket()
-	if most := now.Add(window + 2*RateWindow); b.full.After(most) { // whatever the database says
+	if most := now.Add(max(2*RateWindow, window+RateWindow)); b.full.After(most) { // whatever the database says
 		b.full = most
 	}
 }

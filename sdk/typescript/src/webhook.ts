@@ -74,9 +74,7 @@ export class Webhook {
     const header = lookUp(received);
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
     const hex = [...(await sign(this.#secret, bytes))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    // After a rotation, the second header has the signature with the replaced secret.
-    const signatures = [header("x-service-signature"), header("x-service-signature-previous")];
-    if (!signatures.some((signature) => equal(signature, `sha256=${hex}`))) throw new SignatureError();
+    if (!equal(header("x-service-signature"), `sha256=${hex}`)) throw new SignatureError();
     return JSON.parse(new TextDecoder().decode(bytes)) as Event;
   }
 }
