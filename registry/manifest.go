@@ -64,8 +64,9 @@ type SignalText struct {
 	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
-	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. Next to
-	// one of them that raises the score, the answer leaves this signal out, unless the verdict is allow. It counts even so.
+	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. Next
+	// to one of them that raises the score, the answer leaves this signal out, unless the verdict is allow. It counts
+	// even so.
 	YieldsTo []string `json:"yields_to,omitempty"`
 }
 
@@ -248,8 +249,8 @@ func (m Manifest) validate() error {
 		}
 		for _, code := range s.YieldsTo {
 			if !yieldPattern.MatchString(code) {
-				bad("signals: %s: yields_to contains %q, which is neither a code nor the beginning of one up to a colon",
-					s.Code, code)
+				bad("signals: %s: yields_to contains %q, which is neither a code nor the beginning of one up to a "+
+					"colon", s.Code, code)
 			}
 		}
 		if err := m.validPromise(s); err != nil {

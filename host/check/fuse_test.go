@@ -176,7 +176,8 @@ func TestWeightlessLayersAreSilent(t *testing.T) {
 // A signal is left out next to one that it would contradict, unless that one clears or the entity is allowed.
 func TestSignalsThatYield(t *testing.T) {
 	t.Parallel()
-	ordinary := check.Signal{Points: -20, Code: "style:name:ordinary", Text: "x", YieldsTo: []string{"brand:", "list:a:b"}}
+	ordinary := sig(-20, "style:name:ordinary")
+	ordinary.YieldsTo = []string{"brand:", "list:a:b"}
 	type testCase struct {
 		bias  float64
 		other check.Signal

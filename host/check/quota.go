@@ -26,8 +26,8 @@ const (
 	maxAccounts = 10_000 // more are forgotten together
 )
 
-// Spent returns a *QuotaError if the ledger has just refused the account's checks because of its quota, and would refuse
-// the next one too.
+// Spent returns a *QuotaError if the ledger has just refused the account's checks because of its quota, and would
+// refuse the next one too.
 func (c *Checker) Spent(caller Caller) error {
 	if caller.Limits.Test {
 		return nil

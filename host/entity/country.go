@@ -19,7 +19,8 @@ const assigned = "" +
 const unofficial = "XK AC TA"
 
 // Country validates a request's region.country and returns it in upper case. It accepts EU, the ISO 3166-1 alpha-2
-// codes, XK, AC and TA, and UK for GB, in any case; "" means EU. The error is an [*InvalidError] for the field "region.country".
+// codes, XK, AC and TA, and UK for GB, in any case; "" means EU. The error is an [*InvalidError] for the field
+// "region.country".
 func Country(s string) (string, error) {
 	switch code := strings.ToUpper(s); {
 	case s == "":

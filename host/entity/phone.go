@@ -84,8 +84,8 @@ func (d dial) String() string {
 // keypad has the digit of each letter from A to Z on a telephone (ITU-T E.161 section 3.2).
 const keypad = "22233344455566677778889999"
 
-// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word. Letters after
-// more digits are a remark, such as a name.
+// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word. Letters
+// after more digits are a remark, such as a name.
 const (
 	minBeforeLetters = 3
 	maxBeforeLetters = 8

@@ -25,7 +25,8 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 }
 
 // checksOfMonths records three checks of each month from January 2021 on, in its partition, and returns their
-// references by month. It leaves the clock at 10 March 2022, so records from before 10 March 2021 are past their retention.
+// references by month. It leaves the clock at 10 March 2022, so records from before 10 March 2021 are past their
+// retention.
 func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.Caller, now *time.Time) (
 	refs map[string][]string) {
 	t.Helper()

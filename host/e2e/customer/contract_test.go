@@ -36,7 +36,8 @@ type service struct {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	s := &service{hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off"), dir, database}
+	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
+	s := &service{host, dir, database}
 	for name, clause := range map[string]func(*testing.T, *service){
 		"1 and 2.2 each type is scored and answered with the fields of a result":   testResult,
 		"2.1 the first of domain, email, phone, iban is scored, others are linked": testFields,
@@ -124,8 +125,8 @@ func testResult(t *testing.T, s *service) {
 		}) bool {
 			return score >= b.least
 		})]
-		expect.That(t, err == nil && score >= 0 && score <= 100 && r.Verdict == band.verdict, "%s: score %s, verdict %q", typ,
-			r.Score, r.Verdict)
+		expect.That(t, err == nil && score >= 0 && score <= 100 && r.Verdict == band.verdict,
+			"%s: score %s, verdict %q", typ, r.Score, r.Verdict)
 		expect.That(t, r.Type == string(typ) && r.Query == value && !seen[r.Ref] && r.Ref != "", "%s: %+v", typ, r)
 		expect.That(t, r.Signals != nil, "%s: no array of signals", typ)
 		_, err = time.Parse("2006-01-02T15:04:05.000Z", r.Timestamp)
@@ -139,7 +140,8 @@ func testFields(t *testing.T, s *service) {
 	all := fmt.Sprintf(`{"iban":%q,"phone":%q,"email":%q,"domain":%q}`, values[entity.IBAN], values[entity.Phone],
 		values[entity.Email], values[entity.Domain])
 	expect.Equal(t, "scored of all", s.check(t, key, all).Type, "domain")
-	expect.Equal(t, "scored of two", s.check(t, key, `{"iban":"DE89370400440532013000","phone":"+12024561111"}`).Type, "phone")
+	const two = `{"iban":"DE89370400440532013000","phone":"+12024561111"}`
+	expect.Equal(t, "scored of two", s.check(t, key, two).Type, "phone")
 	r := s.check(t, key, `{"domain":"example.com","email":null,"phone":"12","iban":" ","domian":"x"}`)
 	expect.NoDiff(t, "warnings", []string{"domian", "phone"}, []string{r.Warnings[0].Field, r.Warnings[1].Field})
 	r = s.check(t, key, `{"email":"jane@example.com","region":null}`)
@@ -176,7 +178,8 @@ func testAllowed(t *testing.T, s *service) {
 }
 
 // receiver sets a webhook of an account, and returns its secret and the calls.
-func (s *service) receiver(t *testing.T, account string, respond func(hosttest.Call) int) (string, <-chan hosttest.Call) {
+func (s *service) receiver(t *testing.T, account string, respond func(hosttest.Call) int) (
+	string, <-chan hosttest.Call) {
 	t.Helper()
 	url, calls := hosttest.Receive(t, respond)
 	set := hosttest.OutputJSON[struct{ Secret string }](t, s.dir, s.database, "webhooks", "set", account, "--url", url)
@@ -193,8 +196,12 @@ func testEvents(t *testing.T, s *service) {
 		call := hosttest.Next(t, calls)
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(call.Body)
-		for header, want := range map[string]string{"X-Service-Event": name, "Content-Type": "application/json",
-			"X-Service-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-Service-Sequence": fmt.Sprint(i + 1)} {
+		for header, want := range map[string]string{
+			"X-Service-Event":     name,
+			"X-Service-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
+			"X-Service-Sequence":  fmt.Sprint(i + 1),
+			"Content-Type":        "application/json",
+		} {
 			expect.Equal(t, header, call.Header.Get(header), want)
 		}
 		var event struct {
@@ -207,8 +214,8 @@ func testEvents(t *testing.T, s *service) {
 		}
 		expect.NoError(t, json.Unmarshal(call.Body, &event))
 		expect.That(t, event.Event == name && event.Timestamp == r.Timestamp && event.Data.Query == r.Query &&
-			event.Data.Type == r.Type && event.Data.Verdict == strings.ToUpper(r.Verdict) && event.Data.Score == r.Score &&
-			event.Data.Ref == r.Ref && len(event.Data.Signals) > 0, "event %s of %+v", call.Body, r)
+			event.Data.Type == r.Type && event.Data.Verdict == strings.ToUpper(r.Verdict) &&
+			event.Data.Score == r.Score && event.Data.Ref == r.Ref && len(event.Data.Signals) > 0, "event %s of %+v", call.Body, r)
 		for _, code := range event.Data.Signals {
 			expect.That(t, regexp.MustCompile(`^[^:\s]+:[^:\s]+:[^:\s]+$`).MatchString(code), "signal %q", code)
 		}
@@ -246,10 +253,11 @@ func testRecord(t *testing.T, s *service) {
 	expect.That(t, record["ref"] == r.Ref && record["type"] == "email" && record["verdict"] == r.Verdict &&
 		record["timestamp"] == r.Timestamp, "record %v of %+v", record, r)
 	subject, _ := answer["subject"].(string)
-	expect.That(t, strings.HasPrefix(subject, "sub_") && !strings.Contains(fmt.Sprint(answer), "erika"), "export %v", answer)
+	expect.That(t, strings.HasPrefix(subject, "sub_") && !strings.Contains(fmt.Sprint(answer), "erika"), "export %v",
+		answer)
 	status, same := hosttest.Ask(t, s.HostProcess, key, "GET", "/gdpr/export?subject="+subject, "")
-	expect.That(t, status == 200 && fmt.Sprint(same["checks"]) == fmt.Sprint(answer["checks"]), "export by reference: %d %v",
-		status, same)
+	expect.That(t, status == 200 && fmt.Sprint(same["checks"]) == fmt.Sprint(answer["checks"]),
+		"export by reference: %d %v", status, same)
 	status, erased := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/erase", person)
 	expect.Must(t, status == 200, "erasure: %d %v", status, erased)
 	status, answer = hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export", `{"ref":"`+r.Ref+`"}`)
@@ -260,11 +268,14 @@ func testRecord(t *testing.T, s *service) {
 func testKeys(t *testing.T, s *service) {
 	issued := s.account(t, "pro")
 	other := s.account(t, "pro").Secret
-	for name, authorization := range map[string]string{"missing": "", "empty": "Bearer ", "another scheme": "Basic " + other,
-		"malformed": "Bearer x" + other, "unknown": "Bearer " + other[:len(other)-8] + "AAAAAAAA", "no scheme": other} {
+	for name, authorization := range map[string]string{
+		"missing": "", "empty": "Bearer ", "another scheme": "Basic " + other,
+		"malformed": "Bearer x" + other, "unknown": "Bearer " + other[:len(other)-8] + "AAAAAAAA", "no scheme": other,
+	} {
 		status, text := hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
 			authorization)
-		expect.That(t, status == 401 && strings.Contains(text, `"code":"unauthorized"`), "%s: %d %s", name, status, text)
+		expect.That(t, status == 401 && strings.Contains(text, `"code":"unauthorized"`), "%s: %d %s", name, status,
+			text)
 	}
 	for _, scheme := range []string{"bearer ", "BEARER  ", "Bearer "} {
 		status, text := hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
@@ -299,7 +310,8 @@ func testPublic(t *testing.T, s *service) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off", "--trusted-proxies=127.0.0.1")
 	from := func(address, body string) (int, string) {
-		return hosttest.Send(t, host, "", "POST", "/api/check-public", body, "X-Forwarded-For", address, "Authorization", "x")
+		return hosttest.Send(t, host, "", "POST", "/api/check-public", body, "X-Forwarded-For", address,
+			"Authorization", "x")
 	}
 	status, text := from("192.0.2.1", `{"email":"jane@example.com"}`)
 	expect.That(t, status == 400 && strings.Contains(text, "domain"), "an address: %d %s", status, text)
@@ -308,8 +320,8 @@ func testPublic(t *testing.T, s *service) {
 		expect.Must(t, status == 200, "a domain: %d %s", status, text)
 	}
 	status, text = from("192.0.2.1", `{"domain":"example.com"}`)
-	expect.That(t, status == 429 && strings.Contains(text, `"code":"hourly_limit"`) && strings.Contains(text, "reset_at"),
-		"the eleventh call: %d %s", status, text)
+	limited := strings.Contains(text, `"code":"hourly_limit"`) && strings.Contains(text, "reset_at")
+	expect.That(t, status == 429 && limited, "the eleventh call: %d %s", status, text)
 	status, text = from("192.0.2.2", `{"domain":"example.com"}`)
 	expect.That(t, status == 200, "another address: %d %s", status, text)
 }
@@ -349,8 +361,8 @@ func testErrors(t *testing.T, s *service) {
 		var answer struct{ Error, Code string }
 		expect.NoError(t, json.Unmarshal(text, &answer))
 		expect.That(t, response.StatusCode == test.status && answer.Error != "" && answer.Code == test.code &&
-			response.Header.Get("Content-Type") == "application/json", "%s %s %s: %d %s", test.method, test.path, test.body,
-			response.StatusCode, text)
+			response.Header.Get("Content-Type") == "application/json", "%s %s %s: %d %s", test.method, test.path,
+			test.body, response.StatusCode, text)
 	}
 }
 
@@ -375,7 +387,8 @@ func testQuota(plan string, quota int64, callers int) func(*testing.T, *service)
 			for range callers {
 				all.Go(func() {
 					for {
-						status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", `{"domain":"example.com"}`)
+						const body = `{"domain":"example.com"}`
+						status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", body)
 						if status != 200 {
 							wantSpent(t, status, answer)
 							return

@@ -98,7 +98,8 @@ type Config struct {
 	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It
 	// returns an *entity.InvalidError if the signature is wrong. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
-	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. nil: 404.
+	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. nil:
+	// 404.
 	Pages fasthttp.RequestHandler
 	// PageError returns the text of the error page that Pages has responded with, or "". Clients that do not ask for
 	// HTML get it as JSON. nil: "".

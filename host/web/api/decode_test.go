@@ -191,7 +191,8 @@ func TestWarnings(t *testing.T) {
 		"none":          {`{"domain":"a.com","email":"a@b.com","region":{"country":"DE"},"receipt":false}`, nil},
 		"nulls":         {`{"domain":"a.com","email":null,"region":{"country":null},"receipt":null}`, nil},
 		"a null region": {`{"domain":"a.com","region":null}`, nil},
-		"misspelt, in another case, unlike any": {`{"domain":"a.com","emial":"x","Phone":"1","colour":{"a":1},"n":null}`,
+		"misspelt, in another case, unlike any": {
+			`{"domain":"a.com","emial":"x","Phone":"1","colour":{"a":1},"n":null}`,
 			[]check.Warning{{Field: "Phone", Message: "Phone is unknown and was ignored: is it phone?"},
 				{Field: "colour", Message: "colour is unknown and was ignored"},
 				{Field: "emial", Message: "emial is unknown and was ignored: is it email?"}}},

@@ -74,8 +74,8 @@ func (e *hourlyError) Error() string {
 const sharedLimit = "; all clients share this limit, because the service does not know the proxy in front of it " +
 	"(setting ASSAY_TRUSTED_PROXIES)"
 
-// tooFast is a rate's refusal of a check. Only the quota answers checks with 429, so that a client that gets it need not
-// try again before the quota is reset.
+// tooFast is a rate's refusal of a check. Only the quota answers checks with 429, so that a client that gets it need
+// not try again before the quota is reset.
 type tooFast struct{ *admission.RateError }
 
 func (e tooFast) Unwrap() error { return e.RateError }

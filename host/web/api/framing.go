@@ -207,7 +207,8 @@ func (s *Server) refuseConnection(c net.Conn) {
 		defer release()
 		defer func() { _ = c.Close() }()
 		encrypted := tls.Server(c, s.cfg.TLS)
-		if c.SetDeadline(time.Now().Add(lingerTime)) == nil && encrypted.Handshake() == nil && refuse(encrypted) == nil {
+		if c.SetDeadline(time.Now().Add(lingerTime)) == nil && encrypted.Handshake() == nil &&
+			refuse(encrypted) == nil {
 			drain(encrypted)
 		}
 	}()

@@ -95,8 +95,8 @@ func TestRateLimits(t *testing.T) {
 			got := []string{r.header.Get("Retry-After"), r.header.Get("RateLimit-Policy"), r.header.Get("RateLimit"),
 				r.failure(t).ResetAt}
 			diff := cmp.Diff([]string{test.retry, test.policy, test.left, test.at}, got)
-			expect.That(t, diff == "" && r.status == test.status && strings.Contains(r.body, test.text), "status %d: %s\n%s",
-				r.status, r.body, diff)
+			expect.That(t, diff == "" && r.status == test.status && strings.Contains(r.body, test.text),
+				"status %d: %s\n%s", r.status, r.body, diff)
 			expect.Equal(t, "code", r.failure(t).Code, test.code)
 			expect.Equal(t, "keys were looked up", known.asked.Load(), test.asked)
 			n := len(s.checker.requests())

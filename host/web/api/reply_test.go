@@ -54,8 +54,8 @@ func (r reply) wellBehaved(t testing.TB) {
 		t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
 	}
 	got := r.header.Get("Retry-After")
-	expect.That(t, r.status != 503 || got == "1" || r.header.Get("RateLimit") != "", "Retry-After is %q with status 503",
-		got)
+	expect.That(t, r.status != 503 || got == "1" || r.header.Get("RateLimit") != "",
+		"Retry-After is %q with status 503", got)
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}
