@@ -27,7 +27,8 @@ func (s *Store) addressMatch(address string) []byte {
 func ownerContext(account string) string { return "owner of " + account }
 
 const (
-	ofOwner    = "SELECT account_id, sealed_address, usable_at FROM owner_addresses WHERE account_id = ? AND recovery = ?"
+	ofOwner = `SELECT account_id, sealed_address, usable_at FROM owner_addresses
+		WHERE account_id = ? AND recovery = ?`
 	linkReturn = " AND expires_at > ? RETURNING account_id, sealed_address"
 )
 
