@@ -27,20 +27,21 @@ func (s *Store) addressMatch(address string) []byte {
 func ownerContext(account string) string { return "owner of " + account }
 
 const (
-	ownAddress      = "SELECT sealed_address, usable_at FROM owner_addresses WHERE account_id = ? AND NOT recovery"
-	recoveryAddress = "SELECT sealed_address, usable_at FROM owner_addresses WHERE account_id = ? AND recovery"
+	ofOwner = `SELECT account_id, sealed_address, usable_at FROM owner_addresses
+		WHERE account_id = ? AND recovery = ?`
+	linkReturn = " AND expires_at > ? RETURNING account_id, sealed_address"
 )
 
 // OwnerAddress returns the confirmed e-mail address of an account's owner, or "".
 func (s *Store) OwnerAddress(ctx context.Context, account string) (string, error) {
-	address, _, err := s.addressIn(ctx, account, ownAddress)
-	return address, unlessUnknown(err)
+	row, err := s.addressIn(ctx, ofOwner, account, false)
+	return row.text, unlessUnknown(err)
 }
 
 // RecoveryAddress returns the recovery address of an account and when it begins to sign in, or "".
 func (s *Store) RecoveryAddress(ctx context.Context, account string) (address string, usableAt time.Time, err error) {
-	address, usableAt, err = s.addressIn(ctx, account, recoveryAddress)
-	return address, usableAt, unlessUnknown(err)
+	row, err := s.addressIn(ctx, ofOwner, account, true)
+	return row.text, row.UsableAt, unlessUnknown(err)
 }
 
 func unlessUnknown(err error) error {
@@ -50,23 +51,26 @@ func unlessUnknown(err error) error {
 	return err
 }
 
-// addressIn returns the address in the row that a statement finds or deletes. Its first argument is the account. It
-// fails with signin.ErrUnknown if there is none.
-func (s *Store) addressIn(ctx context.Context, account, statement string, more ...any) (
-	address string, usableAt time.Time, err error) {
-	var row struct {
-		SealedAddress []byte
-		UsableAt      time.Time
-	}
-	err = s.db.NewRaw(statement, append([]any{account}, more...)...).Scan(ctx, &row)
+// addressRow is a row with an e-mail address.
+type addressRow struct {
+	AccountID     string
+	SealedAddress []byte
+	UsableAt      time.Time
+	text          string
+}
+
+// addressIn returns the row that a statement finds or deletes. It fails with signin.ErrUnknown if there is none.
+func (s *Store) addressIn(ctx context.Context, statement string, args ...any) (row addressRow, err error) {
+	err = s.db.NewRaw(statement, args...).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", time.Time{}, signin.ErrUnknown
+		return row, signin.ErrUnknown
 	}
 	var text []byte
 	if err = withOutage(err); err == nil {
-		text, err = s.keys.Open(row.SealedAddress, ownerContext(account))
+		text, err = s.keys.Open(row.SealedAddress, ownerContext(row.AccountID))
 	}
-	return string(text), row.UsableAt, wrap(err, "reading owner's address")
+	row.text = string(text)
+	return row, wrap(err, "reading owner's address")
 }
 
 // NewAddressLink returns the token of a link that confirms the e-mail address of an account's owner.
@@ -86,31 +90,34 @@ func (s *Store) ConfirmAddress(ctx context.Context, account, token string) (form
 	if !ok {
 		return "", signin.ErrUnknown
 	}
-	address, _, err := s.addressIn(ctx, account, `DELETE FROM sign_in_links WHERE account_id = ? AND hash = ?
-		AND NOT recovers AND sealed_address IS NOT NULL AND expires_at > ? RETURNING sealed_address`, hash[:], s.now())
-	if err != nil {
-		return "", err
+	row, err := s.addressIn(ctx, `DELETE FROM sign_in_links
+		WHERE account_id = ? AND hash = ? AND NOT recovers AND sealed_address IS NOT NULL`+linkReturn, account, hash[:],
+		s.now())
+	if err == nil {
+		former, err = s.OwnerAddress(ctx, account)
 	}
-	if former, err = s.OwnerAddress(ctx, account); err != nil {
-		return "", err
+	if err == nil {
+		err = s.storeAddress(ctx, row, 0)
 	}
-	err = s.storeAddress(ctx, account, address, 0)
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
 	}
-	return former, withOutage(wrap(err, "confirming owner's address"))
+	if err != nil {
+		return "", withOutage(wrap(err, "confirming owner's address"))
+	}
+	return former, nil
 }
 
 // storeAddress stores the address of an account's owner, or the recovery address, which signs in after a time.
-func (s *Store) storeAddress(ctx context.Context, account, address string, usableIn time.Duration) error {
+func (s *Store) storeAddress(ctx context.Context, row addressRow, usableIn time.Duration) error {
 	_, err := s.db.NewRaw(`INSERT INTO owner_addresses AS a
 			(account_id, recovery, match, sealed_address, confirmed_at, usable_at)
 		VALUES (?account, ?recovery, ?match, ?sealed, ?now, ?usable)
 		ON CONFLICT (account_id, recovery) DO UPDATE SET match = EXCLUDED.match,
 			sealed_address = EXCLUDED.sealed_address, confirmed_at = EXCLUDED.confirmed_at,
 			usable_at = EXCLUDED.usable_at
-		WHERE a.match <> EXCLUDED.match OR NOT a.recovery`, named{"account": account, "recovery": usableIn > 0,
-		"match": s.addressMatch(address), "sealed": s.keys.Seal([]byte(address), ownerContext(account)), "now": s.now(),
+		WHERE a.match <> EXCLUDED.match OR NOT a.recovery`, named{"account": row.AccountID,
+		"recovery": usableIn > 0, "match": s.addressMatch(row.text), "sealed": row.SealedAddress, "now": s.now(),
 		"usable": s.now().Add(usableIn)}).Exec(ctx)
 	return err
 }
@@ -122,27 +129,22 @@ func (s *Store) ConfirmRecovery(ctx context.Context, token string) (account stri
 	if !ok {
 		return "", signin.ErrUnknown
 	}
-	err = s.db.NewRaw("SELECT account_id FROM sign_in_links WHERE hash = ? AND recovers", hash[:]).Scan(ctx, &account)
-	if err := signInError("using recovery link", err); err != nil {
-		return "", err
-	}
-	address, _, err := s.addressIn(ctx, account, `DELETE FROM sign_in_links
-		WHERE account_id = ? AND hash = ? AND expires_at > ? RETURNING sealed_address`, hash[:], s.now())
+	row, err := s.addressIn(ctx, "DELETE FROM sign_in_links WHERE hash = ? AND recovers"+linkReturn, hash[:], s.now())
 	if err == nil {
-		err = withOutage(wrap(s.storeAddress(ctx, account, address, signin.RecoveryWait), "storing recovery address"))
+		err = withOutage(wrap(s.storeAddress(ctx, row, signin.RecoveryWait), "storing recovery address"))
 	}
-	return account, err
+	return row.AccountID, err
 }
 
 // RemoveAddress deletes the e-mail address of an account's owner, or the recovery address, and the account's links. It
 // returns the address, or "" if there was none.
 func (s *Store) RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error) {
-	former, _, err = s.addressIn(ctx, account, `DELETE FROM owner_addresses WHERE account_id = ? AND recovery = ?
-		RETURNING sealed_address, usable_at`, recovery)
+	row, err := s.addressIn(ctx, `DELETE FROM owner_addresses WHERE account_id = ? AND recovery = ?
+		RETURNING account_id, sealed_address, usable_at`, account, recovery)
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
 	}
-	return former, unlessUnknown(withOutage(wrap(err, "removing owner's address")))
+	return row.text, unlessUnknown(withOutage(wrap(err, "removing owner's address")))
 }
 
 // OwnersOf returns the accounts that sign in with an e-mail address, oldest first.

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"time"
 
@@ -142,23 +141,12 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 	return endpoints, nil
 }
 
-// TakeNotices returns what owners are to be told about their endpoints, once.
+// TakeNotices returns what owners are to be told about their endpoints. One host gets each notice.
 func (s *Store) TakeNotices(ctx context.Context) (notices []webhook.Notice, err error) {
-	var due []webhook.Notice
-	err = s.db.NewRaw(`SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints
-		WHERE notice IS NOT NULL`).Scan(ctx, &due)
-	taken := errors.New("another host has taken it")
-	for _, n := range due {
-		if err == nil {
-			result, failed := s.db.NewRaw(`UPDATE webhook_endpoints SET notice = NULL
-				WHERE account_id = ? AND (notice = 'disabled') = ?`, n.AccountID, n.Disabled).Exec(ctx)
-			if failed = oneRow(result, failed, taken); failed == nil {
-				notices = append(notices, n)
-			} else if !errors.Is(failed, taken) {
-				err = failed
-			}
-		}
-	}
+	err = s.db.NewRaw(`UPDATE webhook_endpoints AS w SET notice = NULL
+		FROM (SELECT account_id, notice FROM webhook_endpoints WHERE notice IS NOT NULL) AS n
+		WHERE w.account_id = n.account_id AND w.notice = n.notice
+		RETURNING w.account_id, n.notice = 'disabled' AS disabled`).Scan(ctx, &notices)
 	return notices, withOutage(wrap(err, "taking notices about webhooks"))
 }
 

@@ -256,10 +256,10 @@ var (
 	pruneSettledEvents string
 )
 
-// PruneWebhooks deletes webhook data past its retention: payloads 72 hours after a failure, requests and responses 72
-// hours after the attempt, and events with their attempts 30 days after they were delivered or failed. It also deletes
-// payloads and requests of events without an endpoint, and secrets that no longer sign. It also fails pending events of
-// disabled endpoints.
+// PruneWebhooks deletes webhook data past its retention: payloads of failed events 72 hours after their creation,
+// requests and responses 72 hours after the attempt, and events with their attempts 30 days after they were delivered
+// or failed. It also deletes payloads and requests of events without an endpoint, and secrets that no longer sign. It
+// also fails pending events of disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	var chains []int
 	err := s.db.NewRaw("SELECT chain FROM graph_progress ORDER BY chain").Scan(ctx, &chains)

@@ -53,5 +53,5 @@ var (
 	ErrTestVerdict  = errors.New("the verdict of a test event is review or block")
 	ErrEventPending = errors.New("the event is still being sent")
 	ErrPayloadGone  = errors.New("the event's payload is no longer held: " +
-		"it is deleted on delivery, or 72 hours after the event failed")
+		"it is deleted on delivery, or 72 hours after the check of an event that failed")
 )
