@@ -50,7 +50,7 @@ repeats count="100000":
 
 # Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
 soak time="1h":
-    ASSAY_TEST_DISK=1 go test ./host/e2e/load -run '^TestSoak$' -v -timeout 0 -for {{time}}
+    ASSAY_TEST_DISK=1 go test ./host/e2e/drill -run '^TestSoak$' -v -timeout 0 -for {{time}}
 
 # Change the database at random, one value or row at a time, and verify the audit log after each: just changes 1000 7
 changes count="1000" seed="1":

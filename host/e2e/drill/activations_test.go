@@ -19,7 +19,6 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	lineupchange "assay/host/lineup/change"
-	"assay/host/measure/bench"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -41,7 +40,7 @@ func TestActivationsUnderLoad(t *testing.T) {
 	report := d.report()
 	t.Log("\n" + report)
 	if *drillTimes > 0 {
-		expect.NoError(t, d.results.Write("Activations", report))
+		expect.NoError(t, d.results.write("Activations", report))
 	}
 }
 
@@ -56,7 +55,7 @@ const (
 type drill struct {
 	*testing.T
 	*hosttest.TestFleet
-	results   bench.Results
+	results   results
 	operator  *lineupchange.Operator
 	lineups   []drillLineup
 	fit       []drillLineup // those that the command accepts
@@ -146,7 +145,7 @@ type fence struct {
 }
 
 func newDrill(t *testing.T) *drill {
-	d := &drill{T: t, results: bench.BeginResults(resultsFile), TestFleet: hosttest.NewFleet(t, 3), perHost: 2,
+	d := &drill{T: t, results: beginResults(resultsFile), TestFleet: hosttest.NewFleet(t, 3), perHost: 2,
 		byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
 	for _, h := range d.Hosts {
 		d.urls = append(d.urls, h.URL)

@@ -23,7 +23,6 @@ import (
 	"assay/host/hosttest"
 	"assay/host/hosttest/inprocess"
 	"assay/host/installation"
-	"assay/host/measure/bench"
 	"assay/host/server"
 	"assay/host/store/postgres"
 	"assay/host/store/storetest"
@@ -71,7 +70,7 @@ func TestChaos(t *testing.T) {
 // chaosRun is a Postgres with three hosts.
 type chaosRun struct {
 	*testing.T
-	results bench.Results
+	results results
 	history *chaos.History
 	load    *chaos.Load
 	store   *installation.Backend
@@ -101,7 +100,7 @@ type chaosHost struct {
 }
 
 func newChaosRun(t *testing.T) *chaosRun {
-	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), seed: *drillSeed,
+	r := &chaosRun{T: t, results: beginResults(resultsFile), seed: *drillSeed,
 		history: &chaos.History{WrongClock: map[int]bool{chaosHosts: true}}}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
@@ -334,6 +333,6 @@ func (r *chaosRun) verify() {
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
 	if *drillFor > 0 {
-		expect.NoError(r, r.results.Write("Faults", text))
+		expect.NoError(r, r.results.write("Faults", text))
 	}
 }

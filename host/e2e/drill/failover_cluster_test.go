@@ -25,7 +25,6 @@ import (
 	"assay/host/e2e/chaos"
 	"assay/host/hosttest"
 	"assay/host/installation"
-	"assay/host/measure/bench"
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -39,7 +38,7 @@ type node struct {
 }
 
 func newFailover(t *testing.T) *failover {
-	d := &failover{T: t, results: bench.BeginResults(resultsFile)}
+	d := &failover{T: t, results: beginResults(resultsFile)}
 	var err error
 	d.dir, err = os.MkdirTemp("", "assay-failover-")
 	expect.NoError(t, err)

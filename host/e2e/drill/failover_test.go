@@ -18,7 +18,6 @@ import (
 
 	"assay/host/e2e/chaos"
 	"assay/host/hosttest"
-	"assay/host/measure/bench"
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -65,7 +64,7 @@ type kill struct {
 // failover is a Patroni cluster of three nodes behind haproxy, with three hosts.
 type failover struct {
 	*testing.T
-	results bench.Results
+	results results
 	dir     string
 	owner   *syscall.Credential // of all processes but the hosts; nil: this process's
 	nodes   []*node
@@ -236,5 +235,5 @@ func (d *failover) finish(kills []kill) {
 	if lost+doubled > 0 || checks != used || len(answered) == 0 {
 		d.Error("checks were lost, doubled or not counted")
 	}
-	expect.NoError(d, d.results.Write("Failover", text))
+	expect.NoError(d, d.results.write("Failover", text))
 }

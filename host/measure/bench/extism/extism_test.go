@@ -64,7 +64,9 @@ func BenchmarkAgainstExtism(b *testing.B) {
 	}
 }
 
-func sameSignal(a, b check.Signal) bool { return a.Points == b.Points && a.Code == b.Code && a.Text == b.Text }
+func sameSignal(a, b check.Signal) bool {
+	return a.Points == b.Points && a.Code == b.Code && a.Text == b.Text
+}
 
 func compare(b *testing.B, ours, theirs caller) {
 	want, err := ours(b.Context())

@@ -1,10 +1,9 @@
 //go:build !race
 
-package load
+package drill
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -18,8 +17,6 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
-
-var soakFor = flag.Duration("for", 0, "run TestSoak for this long, at 70% of the host's capacity")
 
 // soakMetric is a measurement that must not grow while a host serves the same load.
 type soakMetric struct {
@@ -45,10 +42,10 @@ const soakWarmUp = 0.2
 // must not grow. Without -for, it only shows that they are measured.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	results := bench.BeginResults("../../../docs/results.md")
+	report := beginResults(resultsFile)
 	minute, minutes, rate := time.Second/2, 4, 20
-	if *soakFor > 0 {
-		minute, minutes = time.Minute, max(5, int(soakFor.Minutes()))
+	if *drillFor > 0 {
+		minute, minutes = time.Minute, max(5, int(drillFor.Minutes()))
 	}
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
@@ -57,7 +54,7 @@ func TestSoak(t *testing.T) {
 	expect.NoError(t, err)
 	target := bench.Target{URL: host.URL + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
 	var capacity bench.Figures
-	if *soakFor > 0 {
+	if *drillFor > 0 {
 		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)
 		expect.NoError(t, err)
 		rate = int(0.7 * capacity.PerSecond)
@@ -88,7 +85,7 @@ func TestSoak(t *testing.T) {
 			t.Errorf("%s was not measured: %v", m.name, series[i])
 		}
 	}
-	if *soakFor == 0 {
+	if *drillFor == 0 {
 		return
 	}
 	for _, problem := range growth(series) {
@@ -96,9 +93,9 @@ func TestSoak(t *testing.T) {
 	}
 	text := soakReport(series)
 	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got for a "+
-		"minute; %d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
+		"minute; %d refused.\n\n", *drillFor, rate, capacity.PerSecond, refused) + text
 	t.Log("\n" + text)
-	expect.NoError(t, results.Write("Soak", text))
+	expect.NoError(t, report.write("Soak", text))
 }
 
 // smallest samples a host's metrics until ctx ends, at least once, and returns the smallest value of each: what a leak
