@@ -40,7 +40,7 @@ type fakeSubscription struct {
 	cancelAtEnd bool
 	endedAt     time.Time
 	metadata    map[string]string
-	pending     bool // an update that is not paid
+	pending     string // the plan of an update that is not paid
 }
 
 // graceDays is how long the fake retries a declined renewal: longer than a month, as Stripe can be told to.
@@ -63,6 +63,7 @@ func (f *fakeStripe) subscribe(c billing.Checkout) *fakeSubscription {
 func (f *fakeStripe) pass(now time.Time) {
 	f.now = now
 	for _, s := range f.subs {
+		s.pending = "" // Stripe drops it after a day
 		for s.status == "active" && !s.end.After(now) {
 			f.change(s)
 			if s.cancelAtEnd {
@@ -129,7 +130,7 @@ func (s *fakeSubscription) json() map[string]any {
 	if !s.endedAt.IsZero() {
 		out["ended_at"] = s.endedAt.Unix()
 	}
-	if s.pending {
+	if s.pending != "" {
 		out["pending_update"] = map[string]any{"expires_at": s.end.Unix()}
 	}
 	return out
@@ -146,23 +147,25 @@ func (f *fakeStripe) update(s *fakeSubscription, r *http.Request) {
 		s.cancelAtEnd = end == "true"
 	}
 	plan := strings.TrimPrefix(r.PostFormValue("items[0][price]"), "price_")
-	s.pending = false
+	s.pending = ""
 	switch {
 	case plan == "":
 	case r.PostFormValue("proration_behavior") == "none":
 		s.plan = plan
 	case f.declines:
-		if s.pending = r.PostFormValue("payment_behavior") == "pending_if_incomplete"; !s.pending {
+		if s.pending = plan; r.PostFormValue("payment_behavior") != "pending_if_incomplete" {
 			s.plan, s.status = plan, "past_due"
 		}
 	default:
-		s.plan = plan
-		if r.PostFormValue("billing_cycle_anchor") == "now" {
-			s.start, s.end = f.now, f.now.AddDate(0, 1, 0)
-		}
-		f.pay(s)
+		f.upgrade(s, plan)
 	}
 	f.change(s)
+}
+
+// upgrade begins a new period with a dearer plan, which is paid.
+func (f *fakeStripe) upgrade(s *fakeSubscription, plan string) {
+	s.plan, s.pending, s.start, s.end = plan, "", f.now, f.now.AddDate(0, 1, 0)
+	f.pay(s)
 }
 
 func (f *fakeStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -293,7 +296,10 @@ func (c *customerOfStripe) step() {
 				c.checkout(c.account)
 			}
 		default:
-			if c.random.IntN(3) == 0 {
+			if c.sub.pending != "" {
+				did = "pay for " + c.sub.pending
+				c.stripe.upgrade(c.sub, c.sub.pending)
+			} else if c.random.IntN(3) == 0 {
 				did = "refund"
 				c.sub.status, c.sub.endedAt = "canceled", c.stripe.now
 				for i := range c.stripe.paid { // what was refunded is not paid in later months

@@ -123,8 +123,7 @@ var refusals = map[string]error{
 func withTerms(args named) named {
 	plans := columns{}
 	for _, p := range check.Plans() {
-		offer, ok := billing.OfferOf(p.Name)
-		plans[p.Name] = columns{"quota": p.Quota, "webhooks": p.Webhooks, "free": ok && offer.Cents == 0}
+		plans[p.Name] = columns{"quota": p.Quota, "webhooks": p.Webhooks, "free": p.Cents == 0}
 	}
 	args["plans"], args["serving"] = plans.json(), pgdialect.Array(servingStatuses)
 	return args

@@ -11,29 +11,10 @@ import (
 	"assay/host/check"
 )
 
-// Offer is a plan and its price.
-type Offer struct {
-	Plan  check.Plan
-	Cents int64 // euro cents a month, 0 for free
-}
-
-// Offers lists the offers, cheapest first.
-func Offers() []Offer {
-	var offers []Offer
-	for _, p := range check.Plans() {
-		offers = append(offers, Offer{Plan: p, Cents: p.Cents})
-	}
-	return offers
-}
-
-// OfferOf returns the offer of the named plan, and whether there is such a plan.
-func OfferOf(plan string) (Offer, bool) {
-	for _, o := range Offers() {
-		if o.Plan.Name == plan {
-			return o, true
-		}
-	}
-	return Offer{}, false
+// OfferOf returns the plan of that name that customers can subscribe to, and whether there is one.
+func OfferOf(name string) (check.Plan, bool) {
+	p, ok := check.PlanNamed(name)
+	return p, ok && name != check.PublicPlan().Name
 }
 
 // Status is the status of a subscription, in Stripe's terms.
@@ -90,10 +71,10 @@ var (
 	ErrNoPlan      = errors.New("there is no such plan")
 	ErrNoReissue   = errors.New("this key cannot be issued again: rotate it in the dashboard, or contact support")
 	ErrSubscribed  = errors.New("the account already has a subscription: change its plan instead")
-	ErrNotPaid     = errors.New("the account has no subscription")
-	ErrNotForSale  = errors.New("this host sells no paid plans")
+	ErrNotPaid     = errors.New("there is no subscription to change: choose a plan first")
+	ErrNotForSale  = errors.New("this host does not sell paid plans; nothing was charged")
 	ErrUnavailable = errors.New("the payment provider cannot be reached; nothing was charged")
-	ErrDue         = errors.New("a payment is due: pay it before changing to a paid plan")
+	ErrDue         = errors.New("a payment is due: pay it first, then you can change to this plan")
 )
 
 // UnpaidError means that an upgrade was not paid, so nothing has changed. URL is the provider's page where it can still
@@ -152,11 +133,11 @@ type Provider interface {
 	// Read is a Reader.
 	Read(ctx context.Context, stored Subscription) (Subscription, error)
 	// Due returns what an upgrade to a plan costs now, in cents.
-	Due(ctx context.Context, s Subscription, o Offer) (int64, error)
+	Due(ctx context.Context, s Subscription, o check.Plan) (int64, error)
 	// Change moves a subscription to another plan: to a dearer one at once, if it is paid, otherwise at the end of the
 	// paid period. Changing to the plan that is served reverts an earlier change or cancellation. It fails with an
 	// *UnpaidError or ErrDue, and can be repeated.
-	Change(ctx context.Context, s Subscription, o Offer) (Subscription, error)
+	Change(ctx context.Context, s Subscription, o check.Plan) (Subscription, error)
 	// Cancel ends a subscription at the end of the paid period.
 	Cancel(ctx context.Context, s Subscription) (Subscription, error)
 	// Refund ends a subscription at once and returns all its payments. It can be repeated.

@@ -256,11 +256,15 @@ func TestRefresh(t *testing.T) {
 // pagesOf is a provider with pages. Those in paid were paid.
 type pagesOf struct {
 	*TestCheckout
-	paid map[string]string
+	paid   map[string]string
+	closed *[]string
 }
 
-func (p pagesOf) Paid(_ context.Context, page string) (string, error)  { return p.paid[page], nil }
-func (p pagesOf) Close(_ context.Context, page string) (string, error) { return p.paid[page], nil }
+func (p pagesOf) Paid(_ context.Context, page string) (string, error) { return p.paid[page], nil }
+func (p pagesOf) Close(_ context.Context, page string) (string, error) {
+	*p.closed = append(*p.closed, page)
+	return p.paid[page], nil
+}
 
 // A new checkout closes those that the customer left open. If one was paid in the meantime, it counts instead.
 func TestOnePageAtATime(t *testing.T) {
@@ -268,11 +272,19 @@ func TestOnePageAtATime(t *testing.T) {
 	for paid, want := range map[string]string{"": "/checkout/test/co_", "sub_1": "https://a.example/back"} {
 		a := &recorder{err: ErrNotPaid, pages: []string{"cs_before"}}
 		b, provider := newTest(a)
-		b.Provider = pagesOf{provider, map[string]string{"cs_before": paid}}
+		b.Provider = pagesOf{provider, map[string]string{"cs_before": paid}, new([]string)}
 		s, err := b.Subscribe(t.Context(), Order{Plan: "pro", ReturnTo: "https://a.example/back"})
 		expect.That(t, err == nil && strings.HasPrefix(s.URL, want) && len(a.applied) == len(paid)/5,
 			"paid %q: %+v, %v, applied %v", paid, s, err, a.applied)
 	}
+	// So does a payment, in case that two began at once.
+	a := &recorder{pages: []string{"cs_before"}}
+	b, provider := newTest(a)
+	var closed []string
+	b.Provider = pagesOf{provider, nil, &closed}
+	bought := Subscription{ID: "sub_1", Checkout: "co_1", Status: Active}
+	expect.NoError(t, b.Apply(t.Context(), bought.ID, bought.Read))
+	expect.NoDiff(t, "closed pages", closed, []string{"cs_before"})
 }
 
 // A checkout whose event is late is read at the provider.
@@ -280,7 +292,7 @@ func TestClaimAsksTheProvider(t *testing.T) {
 	t.Parallel()
 	a := &recorder{}
 	b, provider := newTest(a)
-	b.Provider = pagesOf{provider, map[string]string{"cs_1": "sub_1"}}
+	b.Provider = pagesOf{provider, map[string]string{"cs_1": "sub_1"}, new([]string)}
 	_, err := b.Claim(t.Context(), "token")
 	expect.That(t, errors.Is(err, ErrPending) && len(a.applied) == 1 && a.applied[0].ID == "sub_1",
 		"%v, applied %+v", err, a.applied)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"assay/host/check"
 )
 
 // Quote is what a change of plan means.
 type Quote struct {
-	Offer   Offer
+	Plan    check.Plan
 	Current Subscription
 	Due     int64     // cents to be paid now
 	From    time.Time // when the plan changes; zero: at once
@@ -21,7 +23,7 @@ func (b *Billing) Quote(ctx context.Context, account, plan string) (Quote, error
 		return Quote{}, fmt.Errorf("%w: %q", ErrNoPlan, plan)
 	}
 	s, err := b.live(ctx, account)
-	q := Quote{Offer: offer, Current: s}
+	q := Quote{Plan: offer, Current: s}
 	switch {
 	case err != nil || plan == s.Plan: // nothing is due, and nothing changes
 	case offer.Cents > 0 && s.Status != Active:
@@ -35,7 +37,7 @@ func (b *Billing) Quote(ctx context.Context, account, plan string) (Quote, error
 }
 
 // raises reports whether an offer costs more than the plan that is served.
-func (s Subscription) raises(o Offer) bool {
+func (s Subscription) raises(o check.Plan) bool {
 	current, _ := OfferOf(s.Plan)
 	return o.Cents > current.Cents
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 	"golang.org/x/time/rate"
+
+	"assay/host/check"
 )
 
 // Stripe is the provider that uses Stripe's hosted checkout. Its fields must not change after the first call.
@@ -58,7 +60,7 @@ const (
 )
 
 // NewStripe returns a provider with an API key and the signing secret of its webhook endpoint. url replaces the API's
-// base URL in tests; "" is Stripe's own.
+// base URL in tests, which are not paced; "" is Stripe's own.
 func NewStripe(key, secret, url string) *Stripe {
 	cfg := &stripe.BackendConfig{
 		HTTPClient: &http.Client{Timeout: stripeTimeout,
@@ -68,7 +70,7 @@ func NewStripe(key, secret, url string) *Stripe {
 		EnableTelemetry:   stripe.Bool(false),
 	}
 	if url != "" {
-		cfg.URL = stripe.String(url)
+		cfg.URL, cfg.HTTPClient.Transport = stripe.String(url), nil
 	}
 	return &Stripe{
 		client: stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(cfg))),
@@ -156,8 +158,8 @@ func (s *Stripe) Close(ctx context.Context, page string) (string, error) {
 func lookupKey(plan string, cents int64) string { return fmt.Sprintf("assay_%s_%d", plan, cents) }
 
 // price returns Stripe's id of an offer's price, and creates the price if it does not exist.
-func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
-	key := lookupKey(o.Plan.Name, o.Cents)
+func (s *Stripe) price(ctx context.Context, o check.Plan) (string, error) {
+	key := lookupKey(o.Name, o.Cents)
 	existing := &stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}
 	for p, err := range s.client.V1Prices.List(ctx, existing).All(ctx) {
 		if err != nil {
@@ -174,7 +176,7 @@ func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
 		Recurring: &stripe.PriceCreateRecurringParams{
 			Interval: stripe.String(stripe.PriceRecurringIntervalMonth),
 		},
-		ProductData: &stripe.PriceCreateProductDataParams{Name: stripe.String("Assay " + o.Plan.Name)},
+		ProductData: &stripe.PriceCreateProductDataParams{Name: stripe.String("Assay " + o.Name)},
 	}
 	params.SetIdempotencyKey("price-" + key)
 	created, err := s.client.V1Prices.Create(ctx, params)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"github.com/stripe/stripe-go/v85"
+
+	"assay/host/check"
 )
 
 // Due implements Provider.
-func (s *Stripe) Due(ctx context.Context, stored Subscription, o Offer) (int64, error) {
+func (s *Stripe) Due(ctx context.Context, stored Subscription, o check.Plan) (int64, error) {
 	now, price, err := s.readWithPrice(ctx, stored, o)
 	if err != nil {
 		return 0, err
@@ -30,7 +32,7 @@ func (s *Stripe) Due(ctx context.Context, stored Subscription, o Offer) (int64, 
 }
 
 // readWithPrice reads a subscription, and Stripe's id of an offer's price.
-func (s *Stripe) readWithPrice(ctx context.Context, stored Subscription, o Offer) (Subscription, string, error) {
+func (s *Stripe) readWithPrice(ctx context.Context, stored Subscription, o check.Plan) (Subscription, string, error) {
 	now, err := s.Read(ctx, stored)
 	if err != nil || o.Cents == 0 {
 		return now, "", err
@@ -40,15 +42,15 @@ func (s *Stripe) readWithPrice(ctx context.Context, stored Subscription, o Offer
 }
 
 // Change implements Provider.
-func (s *Stripe) Change(ctx context.Context, stored Subscription, o Offer) (Subscription, error) {
+func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) (Subscription, error) {
 	now, price, err := s.readWithPrice(ctx, stored, o)
-	reverts := o.Plan.Name == now.Plan
+	reverts := o.Name == now.Plan
 	later := now.NextPlan != "" || !now.EndsAt.IsZero()
 	switch {
 	case err != nil || reverts && !later: // perhaps it is repeated
 		return now, err
 	case o.Cents == 0:
-		return s.endWithPeriod(ctx, now, o.Plan.Name)
+		return s.endWithPeriod(ctx, now, o.Name)
 	case !reverts && now.Status != Active:
 		return now, ErrDue
 	case now.raises(o) && later:

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +18,11 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
+	"golang.org/x/time/rate"
 
 	"assay/registry/expect"
+
+	"assay/host/check"
 )
 
 const signingSecret = "whsec_of_the_tests"
@@ -68,12 +73,12 @@ func TestStripe(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	sub := Subscription{ID: "sub_1", Customer: "cus_1", Plan: "starter", Status: Active}
-	for _, offer := range Offers() {
+	for _, offer := range check.Plans() {
 		changed, err := s.Change(ctx, sub, offer)
 		var unpaid *UnpaidError // stripe-mock's subscription always has an update that is not paid
 		expect.That(t, (err == nil || offer.Cents > 0 && errors.As(err, &unpaid)) &&
 			changed.ID == "sub_1" && changed.Status == Active && !changed.PaidUntil.IsZero(),
-			"changing to %s: %+v, %v", offer.Plan.Name, changed, err)
+			"changing to %s: %+v, %v", offer.Name, changed, err)
 	}
 	pro, _ := OfferOf("pro")
 	if _, err := s.Due(ctx, sub, pro); err != nil {
@@ -87,6 +92,24 @@ func TestStripe(t *testing.T) {
 	}
 	for range 2 { // it can be repeated
 		expect.NoError(t, s.Refund(ctx, sub))
+	}
+}
+
+// Calls beyond the rate wait, as long as their context lasts.
+func TestPacedCalls(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	client := http.Client{Transport: &paced{rate.NewLimiter(rate.Every(time.Hour), 1)}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i, waits := range []bool{false, true} {
+		request := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t)
+		response, err := client.Do(request)
+		expect.That(t, (err != nil) == waits, "call %d: %v", i, err)
+		if err == nil {
+			expect.NoError(t, response.Body.Close())
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/host/check"
 )
 
 // TestCheckout is the provider for trials without a Stripe key. It works like Stripe's checkout, but accepts only
@@ -156,7 +158,7 @@ func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, er
 }
 
 // Due implements Provider: the price of a month without what is left of the one that was paid.
-func (t *TestCheckout) Due(_ context.Context, s Subscription, o Offer) (int64, error) {
+func (t *TestCheckout) Due(_ context.Context, s Subscription, o check.Plan) (int64, error) {
 	if t.Closed {
 		return 0, ErrNotForSale
 	}
@@ -166,20 +168,20 @@ func (t *TestCheckout) Due(_ context.Context, s Subscription, o Offer) (int64, e
 }
 
 // Change implements Provider.
-func (t *TestCheckout) Change(_ context.Context, s Subscription, o Offer) (Subscription, error) {
+func (t *TestCheckout) Change(_ context.Context, s Subscription, o check.Plan) (Subscription, error) {
 	switch {
-	case o.Plan.Name == s.Plan:
+	case o.Name == s.Plan:
 		s.NextPlan, s.EndsAt = "", time.Time{}
 	case s.raises(o) && t.Closed:
 		return s, ErrNotForSale
 	case o.Cents > 0 && s.Status != Active:
 		return s, ErrDue
 	case s.raises(o):
-		s.Plan, s.NextPlan, s.EndsAt, s.PaidUntil = o.Plan.Name, "", time.Time{}, t.Now().AddDate(0, 1, 0)
+		s.Plan, s.NextPlan, s.EndsAt, s.PaidUntil = o.Name, "", time.Time{}, t.Now().AddDate(0, 1, 0)
 	case o.Cents == 0:
-		s.NextPlan, s.EndsAt = o.Plan.Name, s.PaidUntil
+		s.NextPlan, s.EndsAt = o.Name, s.PaidUntil
 	default:
-		s.NextPlan, s.EndsAt = o.Plan.Name, time.Time{}
+		s.NextPlan, s.EndsAt = o.Name, time.Time{}
 	}
 	return s, nil
 }

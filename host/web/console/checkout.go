@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/internal/internet"
 )
@@ -64,10 +65,6 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		CancelTo: c.url(ctx, "/#prices"),
 	})
 	switch {
-	case errors.Is(err, billing.ErrNoPlan):
-		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
-	case errors.Is(err, billing.ErrNotForSale):
-		return errNotForSale()
 	case errors.Is(err, billing.ErrSubscribed): // also if it chose the free plan
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
@@ -107,10 +104,6 @@ func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause t
 	return min(time.Duration(max(0, uses-freeKeysAtOnce))*freeKeyPause, maxFreeKeyPause), nil
 }
 
-func errNotForSale() error {
-	return &pageError{fiber.StatusForbidden, "This host does not sell paid plans. Nothing was charged."}
-}
-
 // checkouts returns the tokens of the checkouts that this browser started, oldest first.
 func (c *Console) checkouts(ctx *fiber.Ctx) []string {
 	var tokens []string
@@ -148,19 +141,19 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 	return c.render(ctx, "testcheckout", s, v)
 }
 
-func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
+func (c *Console) checkoutOffer(ctx *fiber.Ctx) (check.Plan, error) {
 	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
 	if c.testProvider() == nil {
-		return billing.Offer{}, gone
+		return check.Plan{}, gone
 	}
 	work, cancel := pageContext()
 	defer cancel()
 	plan, err := c.cfg.Store.CheckoutPlan(work, ctx.Params("id"))
 	switch {
 	case errors.Is(err, billing.ErrNoCheckout):
-		return billing.Offer{}, gone
+		return check.Plan{}, gone
 	case errors.Is(err, billing.ErrSubscribed):
-		return billing.Offer{}, &pageError{fiber.StatusConflict,
+		return check.Plan{}, &pageError{fiber.StatusConflict,
 			"Your account already has a subscription, perhaps from another tab. Nothing was charged."}
 	}
 	offer, _ := billing.OfferOf(plan)
@@ -174,7 +167,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	}
 	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
 		Name: field(ctx, "name")}
-	paid, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
+	paid, err := c.testProvider().Pay(ctx.Params("id"), offer.Name, card)
 	var invalid *billing.CardError
 	if errors.As(err, &invalid) {
 		return c.showTestCheckout(ctx, invalid, card)

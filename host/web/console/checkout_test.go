@@ -170,7 +170,7 @@ func TestClosedCheckout(t *testing.T) {
 	v := s.visit(t)
 	v.get("/").is(200, "Not for sale on this host")
 	v.lacks("Subscribe to", "est mode")
-	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans.")
+	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans; nothing was charged.")
 	v.get("/subscribe").is(405, "does not accept that kind of request")
 	v.get("/")
 	v.press("Get a free key").is(200, "This is your API key.")
@@ -288,7 +288,7 @@ func testChangePlan(t *testing.T, s *site) {
 // declining is a provider that declines every upgrade.
 type declining struct{ *billing.TestCheckout }
 
-func (declining) Change(_ context.Context, s billing.Subscription, _ billing.Offer) (billing.Subscription, error) {
+func (declining) Change(_ context.Context, s billing.Subscription, _ check.Plan) (billing.Subscription, error) {
 	return s, &billing.UnpaidError{URL: "https://stripe.example/in_1"}
 }
 

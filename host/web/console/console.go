@@ -316,6 +316,8 @@ var plainErrors = map[error]int{
 	apikey.ErrNotFound: fiber.StatusNotFound, feedback.ErrUnknownCheck: fiber.StatusNotFound,
 	webhook.ErrNoEvent: fiber.StatusNotFound, webhook.ErrPayloadGone: fiber.StatusConflict,
 	webhook.ErrEventPending: fiber.StatusConflict, webhook.ErrEndpointDisabled: fiber.StatusConflict,
+	billing.ErrNoPlan: fiber.StatusBadRequest, billing.ErrNotForSale: fiber.StatusForbidden,
+	billing.ErrNotPaid: fiber.StatusConflict, billing.ErrDue: fiber.StatusConflict,
 }
 
 // plainError returns the page for an error that always has the same, or nil.

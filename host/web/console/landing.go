@@ -7,7 +7,6 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
-	"assay/host/customer/billing"
 	"assay/host/customer/decision"
 	"assay/host/entity"
 )
@@ -20,7 +19,7 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 		return err
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Try": form, "URL": c.url(ctx, "")})
+		"Offers": check.Plans(), "Try": form, "URL": c.url(ctx, "")})
 }
 
 // try checks a domain without a key, within the limit of the endpoint without a key.

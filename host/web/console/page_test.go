@@ -7,7 +7,6 @@ import (
 
 	"assay/host/access/signin"
 	"assay/host/check"
-	"assay/host/customer/billing"
 	"assay/host/customer/decision"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -38,13 +37,9 @@ func TestPagesFollowPlans(t *testing.T) {
 		"Basic, Starter and Pro plans")
 	expect.Equal(t, "two", plansWith(plans, func(p check.Plan) bool { return p.Cents > 5_00 }), "Starter and Pro plans")
 	expect.Equal(t, "one", plansWith(plans, func(p check.Plan) bool { return p.Privacy }), "Pro plan")
-	var offers []billing.Offer
-	for _, p := range plans {
-		offers = append(offers, billing.Offer{Plan: p, Cents: p.Cents})
-	}
 	var page strings.Builder
 	expect.NoError(t, expect.Value(parsePages())(t)["plan"].ExecuteTemplate(&page, "prices",
-		view{"Offers": offers, "ForSale": true}))
+		view{"Offers": plans, "ForSale": true}))
 	_, button, _ := strings.Cut(page.String(), "<button>")
 	expect.Equal(t, "the advised plan", strings.Fields(button)[2], "Basic")
 	expect.Equal(t, "other plans", strings.Count(page.String(), `<button class="second">`), 3)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/check"
 	"assay/host/customer/billing"
 )
 
@@ -25,7 +26,7 @@ func (c *Console) takePlanChange(ctx context.Context, s *session, action string,
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")],
+	v := view{"Title": "Plan", "Offers": check.Plans(), "Note": notes[query(ctx, "note")],
 		"Portal": c.cfg.Billing.HasPortal()}
 	p := c.panels(ctx)
 	p.read(work, "subscription", func(work context.Context) error {
@@ -71,7 +72,7 @@ func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *bil
 	}
 	before, _ := billing.OfferOf(quote.Current.Plan)
 	return c.render(ctx, "change", s, view{"Title": "Change plan", "Quote": quote, "Before": before, "Usage": usage,
-		"Rows": []billing.Offer{before, quote.Offer}, "Unpaid": unpaid, "Portal": c.cfg.Billing.HasPortal()})
+		"Rows": []check.Plan{before, quote.Plan}, "Unpaid": unpaid, "Portal": c.cfg.Billing.HasPortal()})
 }
 
 // changePlan changes the plan as confirmed.
@@ -112,14 +113,6 @@ func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
 // showPlanChange returns to the plan's page with a note, or shows the reason why the change failed.
 func (c *Console) showPlanChange(ctx *fiber.Ctx, note string, err error) error {
 	switch {
-	case errors.Is(err, billing.ErrNoPlan):
-		return &pageError{fiber.StatusBadRequest, "There is no such plan to change to."}
-	case errors.Is(err, billing.ErrNotForSale):
-		return errNotForSale()
-	case errors.Is(err, billing.ErrDue):
-		return &pageError{fiber.StatusConflict, "A payment is due. Pay it first; then you can change to this plan."}
-	case errors.Is(err, billing.ErrNotPaid):
-		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
 		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider did not respond. " +
