@@ -28,7 +28,7 @@ func (s *Store) node(n reputation.Node) []byte {
 const (
 	minCustomers   = 3
 	voteHalfLife   = 30 * 24 * time.Hour
-	sightingMaxAge = 90 * 24 * time.Hour
+	sightingMaxAge = privacy.GraphDays * 24 * time.Hour
 	maxChecks      = 10  // checks counted per customer
 	maxCustomers   = 500 // customers read per node; more would hardly change a share
 	maxVia         = 16  // linked nodes from which the second hop starts

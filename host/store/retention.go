@@ -14,12 +14,10 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 )
 
 const (
-	// Audit records are kept for 12 months (contract section 8), and those of a day, UTC, are pruned together.
-	auditRetentionMonths = 12
-
 	// A record dated later than this after the host's time is considered to be in the future.
 	maxClockSkew = 24 * time.Hour
 
@@ -40,7 +38,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	if err := s.db.NewRaw("SELECT least(?::timestamptz, now())", s.now()).Scan(ctx, &now); err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
-	before := now.UTC().Truncate(24*time.Hour).AddDate(0, -auditRetentionMonths, 0)
+	before := now.UTC().Truncate(24*time.Hour).AddDate(0, -privacy.AuditMonths, 0) // a day's records leave together
 	chains, err := s.chains(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)

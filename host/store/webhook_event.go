@@ -13,15 +13,16 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 )
 
 // Retention of events. The payload of a delivered event is deleted on delivery.
 const (
-	failedPayloadRetention = 72 * time.Hour      // for resending; also of response bodies, which may echo the payload
-	webhookRetention       = 30 * 24 * time.Hour // from delivery or failure; as for request logs (contract section 8)
-	rowsPerStatement       = 10_000              // limits how long one statement takes
+	failedPayloadRetention = privacy.PayloadHours * time.Hour // also of response bodies, which may echo the payload
+	webhookRetention       = privacy.EventDays * 24 * time.Hour
+	rowsPerStatement       = 10_000 // limits how long one statement takes
 )
 
 //go:embed sql/events_after.sql

@@ -11,13 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"assay/host/customer/privacy"
+
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
-// Log lines are kept for at most 30 days (contract section 8). A rotated file is deleted maxLogDays after its last
-// line. Its first line can be a day older than that, and the deletion can be a day late.
+// A rotated file is deleted maxLogDays after its last line. Its first line can be a day older than that, and the
+// deletion can be a day late.
 const (
-	maxLogDays  = 30 - 3
+	maxLogDays  = privacy.LogDays - 3
 	maxLogMB    = 100
 	rotateAfter = 24 * time.Hour
 )
