@@ -74,8 +74,8 @@ var helpTexts = kong.Vars{
 		"'assay witness' prints. Default: none.",
 	"stripe_tax": "Let Stripe Tax add VAT to the prices. Enable it in Stripe's dashboard first.",
 	"links": "Your pages by name. The names are terms, dpa, imprint, support and status. An example is " +
-		"terms=https://a.example/terms. support may be a mailto: address. They are linked in the footer. At checkout, " +
-		"customers accept the terms and the data-processing agreement (dpa).",
+		"terms=https://a.example/terms. support may be a mailto: address. They are linked in the footer. At " +
+		"checkout, customers accept the terms and the data-processing agreement (dpa).",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +
 		"private database, unless ASSAY_STRIPE_KEY is set.",

@@ -215,7 +215,8 @@ func testEvents(t *testing.T, s *service) {
 		expect.NoError(t, json.Unmarshal(call.Body, &event))
 		expect.That(t, event.Event == name && event.Timestamp == r.Timestamp && event.Data.Query == r.Query &&
 			event.Data.Type == r.Type && event.Data.Verdict == strings.ToUpper(r.Verdict) &&
-			event.Data.Score == r.Score && event.Data.Ref == r.Ref && len(event.Data.Signals) > 0, "event %s of %+v", call.Body, r)
+			event.Data.Score == r.Score && event.Data.Ref == r.Ref && len(event.Data.Signals) > 0, "event %s of %+v",
+			call.Body, r)
 		for _, code := range event.Data.Signals {
 			expect.That(t, regexp.MustCompile(`^[^:\s]+:[^:\s]+:[^:\s]+$`).MatchString(code), "signal %q", code)
 		}
