@@ -24,8 +24,8 @@ func (c *Console) privacy(ctx *fiber.Ctx, s *session) error { return c.showPriva
 func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	v["Title"], v["Types"] = "Privacy", entity.Types()
 	v["Kept"] = map[string]int{"Audit": privacy.AuditMonths, "Payload": privacy.PayloadHours,
-		"Events": privacy.EventDays, "Exchange": int(webhook.ExchangeRetention.Hours()), "Graph": privacy.GraphDays, "Logs": privacy.LogDays,
-		"Session": int(signin.SessionLife.Hours()), "Export": int(privacy.KeepExport.Hours())}
+		"Events": privacy.EventDays, "Exchange": int(webhook.ExchangeRetention.Hours()), "Graph": privacy.GraphDays,
+		"Logs": privacy.LogDays, "Session": int(signin.SessionLife.Hours()), "Export": int(privacy.KeepExport.Hours())}
 	p := c.panels(ctx)
 	p.shown++ // the forms
 	p.read(work(ctx), "requests", func(work context.Context) error {
