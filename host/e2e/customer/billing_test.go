@@ -165,6 +165,6 @@ func TestStripeEvents(t *testing.T) {
 	stripe.calls = nil
 	stripe.Unlock()
 	_, _, page := b.do("GET", "/checkout/done", nil)
-	expect.That(t, shownKey.MatchString(page) && len(stripe.calls) == 0, "after the payment, calls %v: %s", stripe.calls,
-		page)
+	expect.That(t, shownKey.MatchString(page) && len(stripe.calls) == 0, "after the payment, calls %v: %s",
+		stripe.calls, page)
 }
