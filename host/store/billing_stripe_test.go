@@ -213,7 +213,7 @@ func TestNoSequenceGivesMoreThanWasPaid(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	c := &customerOfStripe{T: t, store: s, clock: clock, ledger: ledgerOn(t, s, LedgerConfig{})}
-	for seed := range 12 {
+	for seed := range 24 {
 		c.live(uint64(seed), 50)
 	}
 }
@@ -270,10 +270,12 @@ func (c *customerOfStripe) step() {
 	switch c.random.IntN(10) {
 	case 0, 1, 2:
 		did = "change to " + plan
-		before := keyStatus(c.T, c.store, c.key)
+		before, ends, then := keyStatus(c.T, c.store, c.key), c.sub.cancelAtEnd, c.sub.metadata["assay_then"]
 		if err := c.billing.ChangePlan(c.Context(), c.account, plan); err != nil {
 			did += fmt.Sprint(" (", err, ")")
 			expect(c.T, "the key after a change that failed", keyStatus(c.T, c.store, c.key), before)
+			holds(c.T, c.sub.cancelAtEnd == ends && c.sub.metadata["assay_then"] == then,
+				"a change that failed reverted a cancellation")
 		}
 	case 3:
 		c.stripe.declines = !c.stripe.declines

@@ -45,16 +45,16 @@ func (s *Stripe) readWithPrice(ctx context.Context, stored Subscription, o check
 func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) (Subscription, error) {
 	now, price, err := s.readWithPrice(ctx, stored, o)
 	reverts := o.Name == now.Plan
-	later := now.NextPlan != "" || !now.EndsAt.IsZero()
+	ends := !now.EndsAt.IsZero()
 	switch {
-	case err != nil || reverts && !later: // perhaps it is repeated
+	case err != nil || reverts && !ends && now.NextPlan == "": // perhaps it is repeated
 		return now, err
 	case o.Cents == 0:
 		return s.endWithPeriod(ctx, now, o.Name)
 	case !reverts && now.Status != Active:
 		return now, ErrDue
-	case now.raises(o) && later:
-		// What is left of the plan that was paid is credited, not of the one that would follow.
+	case now.raises(o) && !ends && now.NextPlan != "":
+		// What is left of the plan that was paid is credited, not of the cheaper one that would follow.
 		paid, _ := OfferOf(now.Plan)
 		if now, err = s.Change(ctx, now, paid); err != nil {
 			return now, err
@@ -68,7 +68,11 @@ func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) 
 		p.BillingCycleAnchorNow, p.ProrationBehavior = stripe.Bool(true), stripe.String("always_invoice")
 		p.PaymentBehavior = stripe.String("pending_if_incomplete")
 		p.AddExpand("latest_invoice")
-		return s.update(ctx, now, p)
+		paid, err := s.update(ctx, now, p)
+		if err != nil || !ends {
+			return paid, err
+		}
+		return s.Change(ctx, paid, o) // reverts the cancellation, which stays if the card is declined
 	}
 	keeps := ""
 	if !reverts {
