@@ -754,8 +754,7 @@ CREATE TABLE plugin_notes (
 
 CREATE TABLE lineup_revisions (
     revision   bigint PRIMARY KEY CHECK (revision > 0),
-    document   jsonb NOT NULL, -- the text, for queries
-    text       text,           -- the lineup as it is hashed and signed
+    text       text NOT NULL,  -- the lineup as it is hashed and signed
     digest     bytea NOT NULL, -- of the text, as recorded in the audit chain
     origin     text NOT NULL CHECK (origin IN ('built-in', 'operator')),
     created_at timestamptz NOT NULL DEFAULT now()
@@ -768,9 +767,9 @@ CREATE TABLE lineup_activations (
     revision        bigint NOT NULL REFERENCES lineup_revisions,
     note            text NOT NULL DEFAULT '',
     activated_at    timestamptz NOT NULL DEFAULT now(),
-    number          bigint UNIQUE,
-    signed          text,  -- a signed note, see package activation
-    hash            bytea, -- of the note's text
+    number          bigint NOT NULL UNIQUE,
+    signed          text NOT NULL,  -- a signed note, see package activation
+    hash            bytea NOT NULL, -- of the note's text
     canary_revision bigint REFERENCES lineup_revisions,
     share           integer
 );

@@ -669,7 +669,7 @@ END $$;
 CREATE OR REPLACE FUNCTION record_lineup(of_revision bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM record_if_intact('lineup', '', of_revision::text, coalesce(r.origin, ''), 0, sha256(convert_to(
-        jsonb_build_array('lineup', r.revision, r.document, r.text, encode(r.digest, 'hex'), r.origin,
+        jsonb_build_array('lineup', r.revision, r.text, encode(r.digest, 'hex'), r.origin,
             extract(epoch FROM r.created_at)::text, f.revision IS NOT NULL, extract(epoch FROM f.until)::text)::text,
         'UTF8')))
     FROM lineup_revisions AS r FULL JOIN revisions_in_force AS f ON f.revision = r.revision
@@ -1746,15 +1746,14 @@ BEGIN
     SELECT revision INTO known FROM lineup_revisions AS r WHERE r.digest = hash AND r.text = canonical;
     IF NOT FOUND THEN
         known := (SELECT coalesce(max(revision), 0) + 1 FROM lineup_revisions);
-        INSERT INTO lineup_revisions (revision, document, text, digest, origin)
-        VALUES (known, canonical::jsonb, canonical, hash, new_origin);
+        INSERT INTO lineup_revisions (revision, text, digest, origin) VALUES (known, canonical, hash, new_origin);
         PERFORM record_lineup(known);
     END IF;
     RETURN known;
 END $$;
 
 -- Puts a signed activation in force and appends an entry to each chain, unless another activation is in force than the
--- one with the hash base (null: none that is signed). Returns why not, or an empty text. A chain whose head was altered
+-- one with the hash base (null: none). Returns why not, or an empty text. A chain whose head was altered
 -- is left out: it does not verify anyway.
 --
 -- The heads are locked before the time is read at which revisions stop being in force, so that checks that were
@@ -1773,7 +1772,7 @@ DECLARE
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     LOCK TABLE lineup_activations IN SHARE ROW EXCLUSIVE MODE; -- serialises changes of the lineup
-    IF base IS DISTINCT FROM (SELECT hash FROM lineup_activations WHERE signed IS NOT NULL ORDER BY id DESC LIMIT 1) THEN
+    IF base IS DISTINCT FROM (SELECT hash FROM lineup_activations ORDER BY id DESC LIMIT 1) THEN
         RETURN 'base';
     ELSIF new_number <= (SELECT max(number) FROM lineup_activations) THEN
         RETURN 'number';

@@ -31,7 +31,6 @@ type Kind string
 const (
 	Check      Kind = "check"      // a decision; if an override decided, Digest is its MAC
 	Activation Kind = "activation" // the activation of lineup Revision with hash Digest
-	Lineup     Kind = "lineup"     // the activation of lineup Revision with document Digest, before they were signed
 	Erasure    Kind = "erasure"    // the erasure of the records that Digest signs, see SignErasure
 	Export     Kind = "export"     // the export of Pseudonym's data to the holder of Key
 	// Override is the addition of an override, Verdict allow or block, or its removal, Verdict OverrideRemoved. Ref

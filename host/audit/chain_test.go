@@ -40,7 +40,7 @@ func TestVectors(t *testing.T) {
 		hash audit.Hash
 		want string
 	}{
-		"leaf below zero": {audit.Leaf(nonce, audit.Record{Kind: audit.Lineup, Score: -1, Revision: -1 << 63}),
+		"leaf below zero": {audit.Leaf(nonce, audit.Record{Kind: "lineup", Score: -1, Revision: -1 << 63}),
 			"07d581ea27d48e9474fb30b1ba9822f9a5edfe6ff33e170d5cc9bb20a427b8e1"},
 		"empty chain 1":         {genesis.Hash, "ad1cdea753f2cd01f12eca3434f0754816122d38c5a6db02e92d28630d502426"},
 		"first record, chain 1": {first.Hash, "cc0e50e5dc12b00d811d984a9bd7fca345c1d160378f574ce87fccf1b4492dcc"},

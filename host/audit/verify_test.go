@@ -72,7 +72,7 @@ func randomBytes(r *rand.Rand, n int) []byte {
 
 func randomRecord(r *rand.Rand) audit.Record {
 	if r.IntN(8) == 0 {
-		return audit.Record{Kind: audit.Lineup, At: "2026-01-02T03:04:05.006Z", Revision: r.Int64N(9),
+		return audit.Record{Kind: audit.Activation, At: "2026-01-02T03:04:05.006Z", Revision: r.Int64N(9),
 			Digest: randomBytes(r, 32)}
 	}
 	return audit.Record{

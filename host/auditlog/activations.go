@@ -63,8 +63,10 @@ func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust
 		}
 	}
 	for _, revision := range slices.Sorted(maps.Keys(h.stored)) {
-		if reason := wrongLineup(h.stored[revision]); reason != "" {
-			problems = append(problems, &activationError{fmt.Sprintf("lineup revision %d: %s", revision, reason)})
+		hash, stored := registry.LineupHash([]byte(h.stored[revision].Text)), h.stored[revision].Digest
+		if !bytes.Equal(hash[:], stored) {
+			problems = append(problems, &activationError{fmt.Sprintf("lineup revision %d: it was altered: it does not "+
+				"have the stored digest", revision)})
 		}
 	}
 	if len(h.steps) > 0 {
@@ -73,23 +75,9 @@ func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust
 	return h, errors.Join(problems...), nil
 }
 
-// wrongLineup says what is wrong with a stored lineup, or returns "".
-func wrongLineup(l store.StoredLineup) string {
-	switch {
-	case l.Computed == nil || !bytes.Equal(l.Computed, l.Digest):
-		return "it was altered: it does not have the stored digest"
-	case l.Text != "" && !l.Same:
-		return "its document differs from the signed text"
-	}
-	return ""
-}
-
 // add verifies a row and appends it.
 func (h *history) add(row store.StoredActivation, trust activation.Trust) error {
-	if row.Signed == nil {
-		return errors.New("it is not signed")
-	}
-	s, err := trust.Open(*row.Signed)
+	s, err := trust.Open(row.Signed)
 	if err != nil {
 		return err
 	}
@@ -100,7 +88,7 @@ func (h *history) add(row store.StoredActivation, trust activation.Trust) error 
 	switch {
 	case !bytes.Equal(row.Hash, s.Hash[:]):
 		return errors.New("its hash was altered")
-	case row.Number == nil || *row.Number != s.Number:
+	case row.Number != s.Number:
 		return errors.New("its number was altered")
 	case row.Revision != s.Lineup.Revision:
 		return errors.New("its revision was altered")
@@ -226,13 +214,6 @@ func (w *walk) add(row audit.Row) (reason string) {
 	case w.history == nil:
 	case r.Kind == audit.Activation:
 		return w.activated(r)
-	case r.Kind == audit.Lineup:
-		if w.known && w.place >= 0 {
-			return fmt.Sprintf("lineup revision %d was put in force without a signature", r.Revision)
-		}
-		if !bytes.Equal(r.Digest, w.stored[r.Revision].Computed) {
-			return fmt.Sprintf("the stored lineup revision %d differs from the one that came into force", r.Revision)
-		}
 	case r.Kind == audit.Check && row.Nonce != nil:
 		at, err := time.Parse(check.TimeFormat, r.At)
 		if err != nil {

@@ -241,8 +241,9 @@ func TestInstallRefusesWhatIsNotSigned(t *testing.T) {
 	}
 	expect.NoError(t, h.verifier.Memory.Remember(7, registry.Digest{7}))
 	refused("no activation, on a host that ran signed ones")
-	storetest.Exec(t, db, `INSERT INTO lineup_revisions (revision, document, digest, origin)
-		VALUES (1, '{}', '\x00', 'operator')`, "INSERT INTO lineup_activations (id, revision) VALUES (1, 1)")
+	storetest.Exec(t, db, `INSERT INTO lineup_revisions (revision, text, digest, origin)
+		VALUES (1, '{}', '\x00', 'operator')`, `INSERT INTO lineup_activations (id, revision, number, signed, hash)
+		VALUES (1, 1, 1, '', '')`)
 	h = newHost(t, url)
 	refused("an activation without a signature")
 }

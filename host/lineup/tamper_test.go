@@ -169,7 +169,7 @@ func TestTampering(t *testing.T) {
 		"text: that of another": {
 			"UPDATE lineup_revisions SET text = (SELECT text FROM saved_lineup_revisions WHERE revision = 1)",
 			"its text was altered"},
-		"text: removed": {"UPDATE lineup_revisions SET text = NULL", "its text was altered"},
+		"text: removed": {"UPDATE lineup_revisions SET text = ''", "its text was altered"},
 		"text of the canary": {"UPDATE lineup_revisions SET text = '{}' WHERE revision = 3",
 			"canary: revision 3: reading lineup: its text was altered"},
 		"text of an early lineup": {"UPDATE lineup_revisions SET text = '{}' WHERE revision = 1",
@@ -178,8 +178,6 @@ func TestTampering(t *testing.T) {
 			"UPDATE lineup_revisions SET text = " + swapDigest + ", digest = sha256(convert_to(" + swapDigest +
 				", 'UTF8'))", "its text was altered"},
 		"digest of a lineup": {`UPDATE lineup_revisions SET digest = '\x00'`, "revision 1: it was altered"},
-		"document": {`UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-9')`,
-			"its document differs"},
 		"revision: exchanged": {
 			"UPDATE lineup_revisions SET revision = 13 - revision WHERE revision < 3; UPDATE lineup_revisions " +
 				"SET revision = revision - 10 WHERE revision > 10", "was altered"},
@@ -187,7 +185,7 @@ func TestTampering(t *testing.T) {
 		// lineup_activations
 		"signed: another number": {"UPDATE lineup_activations SET signed = replace(signed, 'number 3', 'number 9')",
 			"invalid signature"},
-		"signed: removed":          {"UPDATE lineup_activations SET signed = NULL", "it is not signed"},
+		"signed: removed":          {"UPDATE lineup_activations SET signed = ''", "it is not signed"},
 		"signed: no longer a note": {"UPDATE lineup_activations SET signed = 'yes'", "malformed note"},
 		"signed: a second signature": {"UPDATE lineup_activations SET signed = signed || '" +
 			strings.SplitN(sign(x.last(t), stranger), "\n\n", 2)[1] + "'", "exactly one signature"},
@@ -210,10 +208,10 @@ func TestTampering(t *testing.T) {
 		"an earlier row removed": {"DELETE FROM lineup_activations WHERE id = 2", "the chain of activations is broken"},
 		"all rows removed":       {"DELETE FROM lineup_activations", "activation 3, which this host ran, is missing"},
 		"an old activation replayed": {
-			"INSERT INTO lineup_activations (id, revision, signed, hash) SELECT 4, revision, signed, hash FROM " +
-				"lineup_activations WHERE id = 1", "its number is not above 3"},
-		"a row without a signature": {"INSERT INTO lineup_activations (id, revision) VALUES (4, 1)",
-			"it is not signed"},
+			"INSERT INTO lineup_activations (id, number, revision, signed, hash) SELECT 4, 4, revision, signed, hash " +
+				"FROM lineup_activations WHERE id = 1", "its number is not above 3"},
+		"a row without a signature": {"INSERT INTO lineup_activations (id, number, revision, signed, hash) " +
+			"VALUES (4, 4, 1, '', '')", "it is not signed"},
 		// plugin_modules, plugin_versions
 		"wasm": {"UPDATE plugin_modules SET wasm = (SELECT wasm FROM saved_plugin_modules WHERE digest = " +
 			ref(evil) + ")", "its content was altered"},

@@ -2,13 +2,11 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -20,8 +18,7 @@ import (
 
 type revisionRow struct {
 	Revision    int64
-	Document    json.RawMessage
-	Text        *string
+	Text        string
 	Digest      []byte
 	Origin      registry.LineupOrigin
 	CreatedAt   time.Time
@@ -33,33 +30,13 @@ type revisionRow struct {
 func (r revisionRow) revision() (registry.LineupRevision, error) {
 	out := registry.LineupRevision{Revision: r.Revision, Digest: fmt.Sprintf("sha256:%x", r.Digest), Origin: r.Origin,
 		CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Note: r.Note}
-	document := []byte(r.Document)
-	if r.Text != nil {
-		document = []byte(*r.Text)
-	}
-	if err := json.Unmarshal(document, &out.Lineup); err != nil {
+	if err := json.Unmarshal([]byte(r.Text), &out.Lineup); err != nil {
 		return out, fmt.Errorf("reading lineup revision %d: %w", r.Revision, err)
 	}
 	if a, err := activation.Unverified(r.Signed); err == nil { // for display: `audit verify` finds one that was altered
 		out.Activation, out.Author = a.Number, a.Author
 	}
 	return out, nil
-}
-
-// digest returns the hash of the text. For revisions of earlier releases it encodes the document again and hashes that,
-// because a jsonb column does not preserve the original bytes.
-func (r revisionRow) digest() ([]byte, error) {
-	if r.Text != nil {
-		digest := registry.LineupHash([]byte(*r.Text))
-		return digest[:], nil
-	}
-	revision, err := r.revision()
-	if err != nil {
-		return nil, err
-	}
-	document, err := revision.Lineup.Encode()
-	digest := sha256.Sum256(document)
-	return digest[:], err
 }
 
 // StoreLineup stores the canonical text of a lineup and returns its revision: that of an equal lineup, if there is one.
@@ -123,11 +100,10 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 //go:embed sql/activate.sql
 var activateStatement string
 
-// LastActivation returns the signed activation that was stored last as a signed note, or "" if none is signed. ok is
-// false before the first. Nothing in it is verified. It is cheap enough to poll.
+// LastActivation returns the activation that was stored last as a signed note. ok is false before the first. Nothing in
+// it is verified. It is cheap enough to poll.
 func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err error) {
-	err = s.db.NewRaw(`SELECT coalesce((SELECT signed FROM lineup_activations WHERE signed IS NOT NULL
-		ORDER BY id DESC LIMIT 1), '') FROM lineup_activations LIMIT 1`).Scan(ctx, &signed)
+	err = s.db.NewRaw("SELECT signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, &signed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", false, nil
@@ -140,15 +116,14 @@ func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err
 // Activation returns the activation with a hash as a signed note. Nothing in it is verified. It fails with
 // activation.ErrNone.
 func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed string, err error) {
-	err = s.db.NewRaw("SELECT signed FROM lineup_activations WHERE hash = ? AND signed IS NOT NULL", hash[:]).
+	err = s.db.NewRaw("SELECT signed FROM lineup_activations WHERE hash = ?", hash[:]).
 		Scan(ctx, &signed)
 	return signed, wrap(orElse(err, activation.ErrNone), "reading activation %s", hash)
 }
 
 // LineupText returns the canonical text of a revision. Nothing in it is verified. It fails with registry.ErrNoRevision.
 func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
-	err = s.db.NewRaw("SELECT convert_to(coalesce(text, ''), 'UTF8') FROM lineup_revisions WHERE revision = ?",
-		revision).Scan(ctx, &canonical)
+	err = s.db.NewRaw("SELECT convert_to(text, 'UTF8') FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &canonical)
 	return canonical, wrap(orElse(err, registry.ErrNoRevision), "reading lineup revision %d", revision)
 }
 
@@ -176,32 +151,20 @@ func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.Li
 // StoredLineup is a revision as it is stored: nothing in it is verified.
 type StoredLineup struct {
 	Revision int64
-	Text     string // canonical; "" if an earlier release stored it
+	Text     string // canonical
 	Digest   []byte
-	Computed []byte // digest of the text or, without one, of the document; nil if that cannot be decoded
-	Same     bool   // whether the document, which earlier releases read, equals the text
 }
 
 // Lineups returns all revisions.
 func (l AuditLog) Lineups(ctx context.Context) (map[int64]StoredLineup, error) {
-	var rows []revisionRow
-	err := l.db.NewRaw("SELECT revision, document, text, digest FROM lineup_revisions").Scan(ctx, &rows)
+	var rows []StoredLineup
+	err := l.db.NewRaw("SELECT revision, text, digest FROM lineup_revisions").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading lineups: %w", err)
 	}
 	lineups := make(map[int64]StoredLineup, len(rows))
 	for _, r := range rows {
-		stored := StoredLineup{Revision: r.Revision, Digest: r.Digest}
-		if digest, err := r.digest(); err == nil {
-			stored.Computed = digest
-		}
-		if r.Text != nil {
-			stored.Text = *r.Text
-			var document, text registry.LineupDocument // compared as values, because jsonb has no negative zero
-			stored.Same = json.Unmarshal(r.Document, &document) == nil &&
-				json.Unmarshal([]byte(stored.Text), &text) == nil && reflect.DeepEqual(document, text)
-		}
-		lineups[r.Revision] = stored
+		lineups[r.Revision] = r
 	}
 	return lineups, nil
 }
@@ -209,13 +172,13 @@ func (l AuditLog) Lineups(ctx context.Context) (map[int64]StoredLineup, error) {
 // StoredActivation is an activation as it is stored: nothing in it is verified.
 type StoredActivation struct {
 	ID             int64
-	Number         *int64 // nil, like the other pointers, if an earlier release stored it
+	Number         int64
 	Revision       int64
 	CanaryRevision *int64
 	Share          *int
 	Note           string
 	ActivatedAt    time.Time
-	Signed         *string
+	Signed         string
 	Hash           []byte
 }
 

@@ -116,14 +116,11 @@ func showHistory(ctx context.Context, a *installation.Authority, s *installation
 	slices.Reverse(stored)
 	history := make([]pastActivation, len(stored))
 	for i, row := range stored {
-		history[i] = pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision, Author: "not signed",
-			Reason: row.Note}
-		if row.Signed != nil {
-			history[i].Author = "unknown: its signature is not valid"
-			if signed, err := a.Trust.Open(*row.Signed); err == nil {
-				history[i] = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
-					newShownCanary(signed.Canary), signed.Author, signed.Reason}
-			}
+		history[i] = pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision,
+			Author: "unknown: its signature is not valid", Reason: row.Note}
+		if signed, err := a.Trust.Open(row.Signed); err == nil {
+			history[i] = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
+				newShownCanary(signed.Canary), signed.Author, signed.Reason}
 		}
 	}
 	return terminal.List(s.Terminal, history, []string{"ACTIVATION", "TIME (UTC)", "REVISION", "AUTHOR", "REASON"},

@@ -29,7 +29,7 @@ LEFT JOIN (
 ) AS r ON r.feed_id = f.id
 UNION ALL
 SELECT 'lineup', coalesce(r.revision, f.revision)::text, sha256(convert_to(jsonb_build_array('lineup', r.revision,
-	r.document, r.text, encode(r.digest, 'hex'), r.origin, extract(epoch FROM r.created_at)::text,
+	r.text, encode(r.digest, 'hex'), r.origin, extract(epoch FROM r.created_at)::text,
 	f.revision IS NOT NULL, extract(epoch FROM f.until)::text)::text, 'UTF8'))
 FROM lineup_revisions AS r FULL JOIN revisions_in_force AS f ON f.revision = r.revision
 UNION ALL
