@@ -123,7 +123,8 @@ func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed st
 
 // LineupText returns the canonical text of a revision. Nothing in it is verified. It fails with registry.ErrNoRevision.
 func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
-	err = s.db.NewRaw("SELECT convert_to(text, 'UTF8') FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &canonical)
+	err = s.db.NewRaw("SELECT convert_to(text, 'UTF8') FROM lineup_revisions WHERE revision = ?", revision).
+		Scan(ctx, &canonical)
 	return canonical, wrap(orElse(err, registry.ErrNoRevision), "reading lineup revision %d", revision)
 }
 
