@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,11 +40,19 @@ func startStripe(t *testing.T) string {
 		t.Skipf("building stripe-mock (go build -modfile=.ci/tools/go.mod), which needs the network once: %v\n%s",
 			err, out)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0",
+		"-https-addr", "127.0.0.1:0") // otherwise it listens on a port of its own, which another test may have
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out := expect.Value(cmd.StdoutPipe())(t)
-	expect.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	cmd.Stderr = t.Output()
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // Linux kills the program when the thread that started it ends
+		started <- cmd.Start()
+		<-ended
+	}()
+	expect.NoError(t, <-started)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); close(ended) })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if _, addr, ok := strings.Cut(lines.Text(), "HTTP at address: "); ok {
