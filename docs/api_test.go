@@ -140,7 +140,7 @@ func TestAPI(t *testing.T) {
 	}
 	for _, file := range got {
 		if want[file] == "" {
-			t.Errorf("%s is no endpoint's: remove it", file)
+			t.Errorf("%s describes no endpoint that the document has: remove it", file)
 		}
 	}
 	for file, text := range want {

@@ -148,7 +148,7 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	if req.Caller.Limits.Test {
 		return answerTest(req.Caller, p, c.Now())
 	}
-	if err := c.spent.refusal(req.Caller, 1, c.Now()); err != nil {
+	if err := c.Spent(req.Caller); err != nil {
 		return nil, err
 	}
 	began := time.Now()

@@ -54,7 +54,7 @@ type settings struct {
 // read reads a file. Variables that are not settings, and values that a setting cannot have, are errors.
 func (s *settings) read(file string, known []*kong.Flag) error {
 	s.file, s.variables = file, map[string]envfile.Variable{}
-	text, public, err := private.Inspect(file)
+	text, public, err := private.ReadAny(file)
 	if err != nil {
 		s.broken = fmt.Errorf("reading the configuration file: %w", err)
 		return s.broken

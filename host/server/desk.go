@@ -82,7 +82,7 @@ func newBilling(s *store.Store, cfg *installation.Config) *billing.Billing {
 	return b
 }
 
-// acceptance returns what a customer accepts by paying, in Stripe's Markdown; "" if there are no documents.
+// acceptance returns the documents that a customer accepts by paying, in Stripe's Markdown; "" without any.
 func acceptance(cfg *installation.Config) (text string) {
 	for _, l := range links(cfg) {
 		if l.Accepted {

@@ -213,9 +213,9 @@ var transactionSettings = "SET LOCAL lock_timeout = " + milliseconds(lockTimeout
 	"; SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(idleTimeout) +
 	"; SET LOCAL jit = off" // compiling takes longer than any query here
 
-// again calls fn until it does not fail because of a conflict with another host, up to a hundred times. fn reads
-// without locks and then calls a function of the database that verifies what was read. When it finds a conflict,
-// another host has made progress.
+// again calls fn until it does not fail because of a conflict with another host, up to a hundred times with short
+// pauses. fn reads without locks and then calls a function of the database that verifies what was read. When it finds a
+// conflict, another host has made progress.
 func again(fn func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := fn()

@@ -42,7 +42,7 @@ type Claim struct {
 	Upgrade bool   // an existing account's plan changed; its keys stay the same
 	Ended   bool   // the subscription has already ended: the key does not work until another one serves
 
-	Refunded bool // the account was already subscribed, so this payment is returned and there is no key
+	Refunded bool // the payment is returned without a key, because the account was already subscribed
 }
 
 // Page is a provider's page that asks for a card.

@@ -14,8 +14,8 @@ func Read(path string) ([]byte, error) { return read(path, 0o077) }
 // ReadWithGroup reads a file to which only its owner and its group may have access.
 func ReadWithGroup(path string) ([]byte, error) { return read(path, 0o007) }
 
-// Inspect reads a file, and reports whether every user of the machine can read it too.
-func Inspect(path string) (data []byte, public bool, err error) {
+// ReadAny reads a file whoever has access to it, and reports whether every user of the machine has.
+func ReadAny(path string) (data []byte, public bool, err error) {
 	f, info, err := open(path)
 	if err != nil {
 		return nil, false, err

@@ -47,7 +47,7 @@ type Public interface {
 // Rates limits how often requests come. Refusals are of type *admission.RateError. Its methods do not wait and query no
 // database.
 type Rates interface {
-	// TakeCheck counts a check with a key. All checks of a month fit, unless there are very many of them.
+	// TakeCheck counts a check with a key. A month's checks may come at once, up to a limit.
 	TakeCheck(caller check.Caller) error
 	// TakeKey counts another request with a key.
 	TakeKey(caller check.Caller) error
