@@ -217,6 +217,10 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	test := f.caller
+	test.Limits.Test = true
+	expect.That(t, f.Spent(f.caller) != nil && f.Spent(test) == nil, "spent: %v, for a test key of the account: %v",
+		f.Spent(f.caller), f.Spent(test))
 	var invalid *entity.InvalidError
 	if _, err := f.check(field(entity.Domain, "not a domain")); !errors.As(err, &invalid) {
 		t.Errorf("an invalid domain: %v", err)

@@ -255,6 +255,16 @@ func TestAnswerThatAppears(t *testing.T) {
 	}
 }
 
+// A kept answer is found although the quota is known to be used up since.
+func TestAnswerKeptBeforeTheQuotaWasSpent(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{kept: map[string]*check.Once{spentKey + " k": {Request: []byte("/api/check\n" + exampleBody),
+		Answer: []byte("{}")}}}
+	s := startOnce(t, c)
+	s.ask(t, spentKey, "POST /api/check", exampleBody, onceHeader, "k").is(t, "the kept answer", 200, "{}")
+	s.ask(t, spentKey, "POST /api/check", exampleBody).is(t, "a new check", 429, codeQuota)
+}
+
 // Without a look-up, nothing is checked: the request may have been counted before.
 func TestLookUpOfAnswersFails(t *testing.T) {
 	t.Parallel()
