@@ -396,9 +396,6 @@ func testQuota(plan string, quota int64, callers int) func(*testing.T, *service)
 }
 
 func testQuotaOfBatches(t *testing.T, s *service) {
-	if hosttest.RaceDetector {
-		t.Skip("a host is many times slower under the race detector; the plain run makes the 1,500 checks")
-	}
 	hosttest.WithinOneMonth(func() {
 		key := s.account(t, "pro").Secret
 		for n := range 15 {
