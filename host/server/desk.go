@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"assay/host/access/admission"
 	"assay/host/auditlog"
@@ -156,10 +157,11 @@ func (h *host) providerEvents() func(context.Context, []byte, string) error {
 	if _, ok := payments.Provider.(billing.Events); !ok {
 		return nil
 	}
+	warned := rate.Sometimes{Interval: time.Minute} // anyone can send events
 	return func(ctx context.Context, body []byte, signature string) error {
 		err := payments.Receive(ctx, body, signature)
 		if errors.Is(err, billing.ErrSignature) {
-			h.log.Warn("payment event refused", "error", err)
+			warned.Do(func() { h.log.Warn("payment event refused", "error", err) })
 			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is missing, wrong or too old"}
 		}
 		return err

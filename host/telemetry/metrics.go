@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 
 	"assay/host/check"
 	"assay/host/customer/webhook"
@@ -39,6 +40,7 @@ type Metrics struct {
 	steps        *prometheus.CounterVec
 	queued       prometheus.Gauge
 	ofLayer      resolved[string, layerMetrics]
+	ofFailure    resolved[failureLabels, failures]
 	ofCheck      resolved[checkLabels, checkMetrics]
 	httpRequests *prometheus.CounterVec
 	httpSeconds  *prometheus.HistogramVec
@@ -298,15 +300,25 @@ var _ check.Observer = (*Observer)(nil)
 // checked entity.
 func roughly(n int) int { return 1 << bits.Len(uint(n)) }
 
-// LayerRan implements check.Observer. It logs no text of the guest.
+// logFailuresEvery is the time between two lines about a layer that fails for the same reason. Whoever chooses the
+// values chooses how often a layer fails, and must not be able to fill the log.
+const logFailuresEvery = time.Minute
+
+// LayerRan implements check.Observer. It logs no text of the guest, and the first failure of a layer for a reason; then
+// a line a minute at most, with the number of failures since the line before.
 func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
 	m := o.Metrics.ofLayer.get(out.Layer, o.Metrics.newLayerMetrics)
 	switch {
 	case failure != nil:
-		o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
-			"reason", failure.Reason, "rule", failure.Rule, "output_level", failure.Output.Level,
-			"output_lines_below", roughly(failure.Output.Lines), "output_bytes_below", roughly(failure.Output.Bytes))
-		o.Metrics.layers.WithLabelValues(out.Layer, string(failure.Reason)).Inc()
+		f := o.Metrics.ofFailure.get(failureLabels{out.Layer, failure.Reason}, o.Metrics.newFailures)
+		f.total.Inc()
+		f.unlogged.Add(1)
+		f.log.Do(func() {
+			o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
+				"reason", failure.Reason, "rule", failure.Rule, "output_level", failure.Output.Level,
+				"output_lines_below", roughly(failure.Output.Lines), "output_bytes_below", roughly(failure.Output.Bytes),
+				"failures", f.unlogged.Swap(0))
+		})
 	case out.Abstained:
 		m.abstained.Inc()
 	default:
@@ -359,6 +371,23 @@ func (m *Metrics) newLayerMetrics(layer string) *layerMetrics {
 		scored: m.layers.WithLabelValues(layer, "scored"), abstained: m.layers.WithLabelValues(layer, "abstained"),
 		seconds: m.layerSeconds.WithLabelValues(layer), fuel: m.layerFuel.WithLabelValues(layer),
 	}
+}
+
+type failureLabels struct {
+	layer  string
+	reason check.FailureReason
+}
+
+// failures are a layer's failures for one reason.
+type failures struct {
+	total    prometheus.Counter
+	unlogged atomic.Int64 // since the last line about them
+	log      rate.Sometimes
+}
+
+func (m *Metrics) newFailures(l failureLabels) *failures {
+	return &failures{total: m.layers.WithLabelValues(l.layer, string(l.reason)),
+		log: rate.Sometimes{Interval: logFailuresEvery}}
 }
 
 type checkLabels struct {

@@ -3,12 +3,15 @@ package telemetry
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"assay/host/check"
@@ -75,18 +78,31 @@ func TestShadowMetrics(t *testing.T) {
 		strings.Contains(all, "assay_layer_outcomes_total{"), false)
 }
 
-// A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote.
-func TestLogHoldsNoTextOfGuests(t *testing.T) {
+// A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote. And a
+// customer can send values for which a layer fails, so the log has a line a minute about them.
+func TestLogOfFailures(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	o := &Observer{Metrics: NewMetrics(), Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	o.LayerRan(entity.Email, check.Outcome{Layer: "spy", Version: "1.2.3"}, &check.Failure{
-		Reason: check.Refused, Rule: "the manifest does not declare the signal",
-		Err:    errors.New(`the manifest declares no signal code "j.a.n.e"`),
-		Output: check.Output{Text: "j.a.n.e\n@\n", Lines: 1234, Bytes: 3210, Level: 8},
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := &Observer{Metrics: NewMetrics(), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		fail := func(reason check.FailureReason) {
+			o.LayerRan(entity.Email, check.Outcome{Layer: "spy", Version: "1.2.3"}, &check.Failure{
+				Reason: reason, Rule: "the manifest does not declare the signal",
+				Err:    errors.New(`the manifest declares no signal code "j.a.n.e"`),
+				Output: check.Output{Text: "j.a.n.e\n@\n", Lines: 1234, Bytes: 3210, Level: 8},
+			})
+		}
+		fail(check.Refused)
+		fail(check.Refused)
+		fail(check.Trap)
+		<-time.After(logFailuresEvery)
+		fail(check.Refused)
+		const line = `level=WARN msg="layer lost" layer=spy version=1.2.3 type=email reason=%s ` +
+			`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 ` +
+			"output_bytes_below=4096 failures=%d\n"
+		got := regexp.MustCompile(`time=\S+ `).ReplaceAllString(log.String(), "")
+		expect.Equal(t, "logged", got,
+			fmt.Sprintf(line, "refused", 1)+fmt.Sprintf(line, "trap", 1)+fmt.Sprintf(line, "refused", 2))
+		has(t, o.Metrics, `assay_layer_outcomes_total{layer="spy",outcome="refused"} 3`)
 	})
-	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level=WARN ")
-	const want = `msg="layer lost" layer=spy version=1.2.3 type=email reason=refused ` +
-		`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 output_bytes_below=4096`
-	expect.Equal(t, "logged", got, want)
 }
