@@ -136,6 +136,7 @@ func TestDocumentedLimits(t *testing.T) {
 		},
 		"docs/guide/checks.md":              {fmt.Sprintf("scores up to %d values", check.MaxBatch)},
 		"host/web/console/pages/parts.html": {fmt.Sprintf("up to %d values", check.MaxBatch)},
+		"docs/api/give-feedback.md":         {fmt.Sprintf("at most %d bytes", feedback.MaxNote)},
 		"docs/guide/errors.md":              {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
 		"docs/guide/privacy.md":             {calls[2]},
 		"docs/contract.md": {
@@ -147,7 +148,6 @@ func TestDocumentedLimits(t *testing.T) {
 			calls[2], fmt.Sprintf("pages of up to %s checks", hosttest.Thousands(privacy.AtOnce)),
 			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),
 			fmt.Sprintf("the same for %.0f days after the end", privacy.KeepRequest.Hours()/24),
-			fmt.Sprintf("the note has at most %d bytes", feedback.MaxNote),
 			fmt.Sprintf("each for at most %.0f days", override.MaxAge.Hours()/24),
 		},
 	} {
