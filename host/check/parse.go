@@ -21,6 +21,12 @@ func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record
 	return Record{Caller: caller, Entity: p.scored, Linked: p.linked, LookedUp: lookedUp, Decision: d}
 }
 
+// Validate returns the error of a request that no host could score: a NoFieldError, *entity.InvalidError or *PlanError.
+func (r Request) Validate() error {
+	_, err := parseCovered(r)
+	return err
+}
+
 // parseCovered parses a request whose scored entity the caller's plan must cover.
 func parseCovered(req Request) (parsed, error) {
 	p, err := parse(req)

@@ -307,13 +307,13 @@ func testPublic(t *testing.T, s *service) {
 	}
 	status, text := from("192.0.2.1", `{"email":"jane@example.com"}`)
 	expect.That(t, status == 400 && strings.Contains(text, "domain"), "an address: %d %s", status, text)
-	for range 9 {
+	for range 10 {
 		status, text = from("192.0.2.1", `{"domain":"example.com"}`)
 		expect.Must(t, status == 200, "a domain: %d %s", status, text)
 	}
 	status, text = from("192.0.2.1", `{"domain":"example.com"}`)
 	limited := strings.Contains(text, `"code":"hourly_limit"`) && strings.Contains(text, "reset_at")
-	expect.That(t, status == 429 && limited, "the eleventh call: %d %s", status, text)
+	expect.That(t, status == 429 && limited, "the eleventh check: %d %s", status, text)
 	status, text = from("192.0.2.2", `{"domain":"example.com"}`)
 	expect.That(t, status == 200, "another address: %d %s", status, text)
 }

@@ -76,8 +76,8 @@ func (s *Server) check(c *fiber.Ctx) error {
 	}))
 }
 
-// checkPublic serves POST /api/check-public. Every call counts against the hourly limit, errors included. An
-// Authorization header is ignored. All callers without a key are one account, whose checks share the host with others.
+// checkPublic serves POST /api/check-public. Every check counts against the hourly limit; a request that names none does
+// not. An Authorization header is ignored. All callers without a key are one account, whose checks share the host with others.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	caller := s.cfg.Public.Caller()
 	caller.Network = internet.Network(s.Client(c.Context()))
@@ -86,12 +86,6 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	}
 	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)
 	defer cancel()
-	end := current(c.Context()).part("limit")
-	err := s.countPublic(work, c.Context())
-	end()
-	if err != nil {
-		return paced(err)
-	}
 	q, err := read(c.Request(), decode)
 	if err != nil {
 		return err
@@ -99,9 +93,18 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
 		return &entity.InvalidError{Field: "domain", Reason: "is required; without a key, only domains can be checked"}
 	}
+	request := check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country, Warnings: q.warnings}
+	if err := request.Validate(); err != nil {
+		return err
+	}
+	end := current(c.Context()).part("limit")
+	err = s.countPublic(work, c.Context())
+	end()
+	if err != nil {
+		return paced(err)
+	}
 	end = current(c.Context()).part("check")
-	answers, err := s.scoreCheck(work, c.Context(),
-		check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country, Warnings: q.warnings})
+	answers, err := s.scoreCheck(work, c.Context(), request)
 	end()
 	if err != nil {
 		return err

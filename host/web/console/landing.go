@@ -27,6 +27,14 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 	form := &tryForm{Value: field(ctx, "domain"), Type: entity.Domain}
 	work, cancel := pageContext()
 	defer cancel()
+	request := check.Request{Caller: c.cfg.Public.Caller(),
+		Fields: []check.Field{{Type: form.Type, Value: form.Value}}}
+	if invalid := request.Validate(); invalid != nil { // which uses up nothing
+		if err := form.finish(ctx, nil, invalid); err != nil {
+			return err
+		}
+		return c.showLanding(ctx, form)
+	}
 	resetAt, ok, err := c.cfg.Public.Take(work, c.cfg.Client(ctx.Context()))
 	var rate *admission.RateError
 	if errors.As(err, &rate) {
@@ -44,9 +52,7 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 			resetAt.UTC().Format("15:04") + " UTC. A free key needs no card."
 		return c.showLanding(ctx, form)
 	}
-	decision, err := c.cfg.Checker.Check(work, check.Request{
-		Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}},
-	})
+	decision, err := c.cfg.Checker.Check(work, request)
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
 	}

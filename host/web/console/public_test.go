@@ -120,6 +120,7 @@ func TestTooManyVisitors(t *testing.T) {
 	t.Parallel()
 	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
 	v.post("/try", "domain", "example.com").is(429, "Too many visitors are trying checks at the moment.")
+	v.post("/try", "domain", "no domain").is(400, "The domain contains a space.") // which uses up nothing
 }
 
 // TestFigures checks that the landing page's figures and example are those of the documents.
