@@ -44,15 +44,32 @@ func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until tim
 	r, err := s.findHolder(ctx, s.db, c)
 	var counts []decision.Count
 	if err == nil {
-		counts, err = s.countChecks(ctx, r, from, until)
+		counts, err = s.countChecks(ctx, r, from, until, byDay)
 	}
 	return counts, withOutage(wrap(err, "counting checks"))
 }
 
-func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time) ([]decision.Count, error) {
+// CountHours is CountChecks by hour.
+func (s *Store) CountHours(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	r, err := s.findHolder(ctx, s.db, c)
+	var counts []decision.Count
+	if err == nil {
+		counts, err = s.countChecks(ctx, r, from, until, byHour)
+	}
+	return counts, withOutage(wrap(err, "counting checks"))
+}
+
+// Postgres's formats of decision.Daily and decision.Hourly.
+const (
+	byDay  = "YYYY-MM-DD"
+	byHour = "YYYY-MM-DD HH24:00"
+)
+
+func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time, format string) (
+	[]decision.Count, error) {
 	counts := []decision.Count{}
-	err := s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until}).
-		Scan(ctx, &counts)
+	err := s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until,
+		"format": format}).Scan(ctx, &counts)
 	return counts, err
 }
 
@@ -95,7 +112,7 @@ func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.
 		key := span{r.AccountID, from.Unix(), today.Unix()}
 		var known bool
 		if past, known = s.counted.Get(key); !known || !now.Before(past.until) {
-			if past.counts, err = s.countChecks(ctx, r, from, today); err != nil {
+			if past.counts, err = s.countChecks(ctx, r, from, today, byDay); err != nil {
 				return nil, err
 			}
 			past.until = now.Add(pastAge)
@@ -105,7 +122,7 @@ func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.
 	}
 	counts := []decision.Count{}
 	if from.Before(until) {
-		counts, err = s.countChecks(ctx, r, from, until)
+		counts, err = s.countChecks(ctx, r, from, until, byDay)
 	}
 	return append(append([]decision.Count{}, past.counts...), counts...), err // the caller may change them
 }

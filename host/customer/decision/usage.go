@@ -59,34 +59,53 @@ func Forecast(used int, counts []Count, now time.Time) *int {
 	return &n
 }
 
-// Day is how many checks an account made on a day (UTC), by verdict.
-type Day struct {
-	Date                 time.Time
+// Span is how many checks an account made on a day or in an hour (UTC), by verdict.
+type Span struct {
+	Start                time.Time
+	Unit                 Unit
 	Allow, Review, Block int
 }
 
+// Checks returns the number of checks in the span.
+func (s Span) Checks() int { return s.Allow + s.Review + s.Block }
+
+func (s Span) String() string { return s.Start.UTC().Format(s.Unit.layout) }
+
+// Unit is the length of a span.
+type Unit struct {
+	Name   string
+	length time.Duration
+	layout string // of Count.Date
+}
+
+// The units of spans.
+var (
+	Daily  = Unit{"day", 24 * time.Hour, time.DateOnly}
+	Hourly = Unit{"hour", time.Hour, "2006-01-02 15:04"}
+)
+
 const day = 24 * time.Hour
 
-// Days sums counts for each of n days from the first one, days without checks included.
-func Days(counts []Count, first time.Time, n int) []Day {
-	days := make([]Day, n)
-	for i := range days {
-		days[i].Date = first.AddDate(0, 0, i)
+// Spans sums counts for each of n days or hours from the first one, those without checks included.
+func Spans(counts []Count, first time.Time, unit Unit, n int) []Span {
+	spans := make([]Span, n)
+	for i := range spans {
+		spans[i] = Span{Start: first.Add(time.Duration(i) * unit.length), Unit: unit}
 	}
 	for _, c := range counts {
-		date, err := time.Parse(time.DateOnly, c.Date)
-		i := int(math.Floor(date.Sub(first).Hours() / 24))
+		start, err := time.Parse(unit.layout, c.Date)
+		i := int(math.Floor(float64(start.Sub(first)) / float64(unit.length)))
 		if err != nil || i < 0 || i >= n {
 			continue // the clocks of two hosts differ
 		}
 		switch check.Verdict(c.Verdict) {
 		case check.Allow:
-			days[i].Allow += c.Checks
+			spans[i].Allow += c.Checks
 		case check.Review:
-			days[i].Review += c.Checks
+			spans[i].Review += c.Checks
 		case check.Block:
-			days[i].Block += c.Checks
+			spans[i].Block += c.Checks
 		}
 	}
-	return days
+	return spans
 }

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,13 +39,16 @@ func TestForecast(t *testing.T) {
 	expect.That(t, n != nil && *n == 5, "in the last second of the year: %v, want 5", n)
 }
 
-func TestDays(t *testing.T) {
+func TestSpans(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
-	got := Days([]Count{{"2026-02-28", "a", "domain", "allow", 2}, {"2026-02-28", "b", "email", "allow", 3},
+	got := Spans([]Count{{"2026-02-28", "a", "domain", "allow", 2}, {"2026-02-28", "b", "email", "allow", 3},
 		{"2026-03-01", "a", "domain", "review", 1}, {"2026-03-01", "a", "iban", "block", 4},
-		{"2026-02-27", "a", "domain", "allow", 9}, {"2026-03-03", "a", "domain", "allow", 9}}, first, 3)
-	want := []Day{{Date: first, Allow: 5}, {Date: first.AddDate(0, 0, 1), Review: 1, Block: 4},
-		{Date: first.AddDate(0, 0, 2)}}
-	expect.NoDiff(t, "days", want, got)
+		{"2026-02-27", "a", "domain", "allow", 9}, {"2026-03-03", "a", "domain", "allow", 9}}, first, Daily, 3)
+	expect.Equal(t, "days", fmt.Sprint(got), "[2026-02-28 2026-03-01 2026-03-02]")
+	expect.Equal(t, "checks", fmt.Sprint(got[0].Allow, got[1].Review, got[1].Block, got[2].Checks()), "5 1 4 0")
+	got = Spans([]Count{{"2026-02-28 23:00", "a", "domain", "allow", 2}, {"2026-03-01 00:00", "a", "iban", "block", 4}},
+		first.Add(23*time.Hour), Hourly, 2)
+	expect.Equal(t, "hours", fmt.Sprint(got), "[2026-02-28 23:00 2026-03-01 00:00]")
+	expect.Equal(t, "checks", fmt.Sprint(got[0].Allow, got[1].Block), "2 4")
 }

@@ -236,7 +236,7 @@ func (n *newcomer) manage() {
 	n.look("plan")
 	n.press("Overview", "Recent checks")
 	n.capture("overview") // also the picture in README.md
-	n.press("As a table", "Day (UTC)")
+	n.press("As a table", "Hour (UTC)")
 	n.write("value", "DE89370400440532013000")
 	n.press("Check", "Every 10 points double the odds of fraud")
 	n.see("iban")

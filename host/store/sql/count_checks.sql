@@ -1,5 +1,5 @@
--- How many checks an account made, by day (UTC), key, type and verdict.
-SELECT (recorded_at AT TIME ZONE 'UTC')::date::text AS date, key_id AS key, type, verdict, count(*) AS checks
+-- How many checks an account made, by day or hour (UTC, in the given format), key, type and verdict.
+SELECT to_char(recorded_at AT TIME ZONE 'UTC', ?format) AS date, key_id AS key, type, verdict, count(*) AS checks
 FROM audit_records
 WHERE chain = ?chain AND account_id = ?account AND kind = 'check' AND recorded_at >= ?from AND recorded_at < ?until
 GROUP BY 1, 2, 3, 4

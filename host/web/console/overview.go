@@ -33,14 +33,13 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 		v["Usage"], used = usage, usage.Used
 		return err
 	})
-	var days []decision.Day
-	hasDays := p.read(work, "chart", func(work context.Context) error {
-		now := c.cfg.Now().UTC()
-		first := now.Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
-		until := now.Add(time.Minute) // other hosts' clocks differ
-		counts, err := c.cfg.Store.CountDays(work, s.holder(), first, until)
-		days = decision.Days(counts, first, chartDays)
-		v["Days"], v["Total"], v["Chart"] = days, total(days), chart(days)
+	var days []decision.Span
+	hasDays := p.read(work, "chart", func(work context.Context) (err error) {
+		var drawn []decision.Span
+		days, drawn, err = c.activity(work, s)
+		if err == nil {
+			v["Spans"], v["Total"], v["Chart"] = drawn, total(drawn), chart(drawn)
+		}
 		return err
 	})
 	p.read(work, "recent", func(work context.Context) error {
@@ -58,7 +57,7 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 		return err
 	})
 	if sum := total(days); hasUsage && hasDays {
-		counted := max(used, sum.Allow+sum.Review+sum.Block)
+		counted := max(used, sum.Checks())
 		v["Counted"] = counted
 		p.read(work, "steps", func(work context.Context) (err error) {
 			v["Steps"], err = c.firstSteps(work, s, counted, days)
@@ -66,6 +65,24 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 		})
 	}
 	return p.render("overview", s, v)
+}
+
+// activity returns an account's checks on the last days, and the spans to draw: hours if all checks are of today and
+// yesterday, because one or two bars show nothing.
+func (c *Console) activity(work context.Context, s *session) (days, drawn []decision.Span, err error) {
+	now := c.cfg.Now().UTC()
+	today, until := now.Truncate(24*time.Hour), now.Add(time.Minute) // other hosts' clocks differ
+	first, yesterday := today.AddDate(0, 0, 1-chartDays), today.AddDate(0, 0, -1)
+	counts, err := c.cfg.Store.CountDays(work, s.holder(), first, until)
+	if err != nil {
+		return nil, nil, err
+	}
+	days = decision.Spans(counts, first, decision.Daily, chartDays)
+	if total(days[:chartDays-2]).Checks() > 0 {
+		return days, days, nil
+	}
+	counts, err = c.cfg.Store.CountHours(work, s.holder(), yesterday, until)
+	return days, decision.Spans(counts, yesterday, decision.Hourly, 25+now.Hour()), err
 }
 
 // tryKeyed checks a value, counts it against the account's quota, and explains the score.

@@ -111,11 +111,11 @@ func TestFirstSteps(t *testing.T) {
 	v.get("/dashboard").is(200, "A URL is set, but nothing has been delivered yet")
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
-	steps := func(counted int, days ...decision.Day) []step {
+	steps := func(counted int, days ...decision.Span) []step {
 		got := expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
 		return got
 	}
-	one := decision.Day{Allow: 1}
+	one := decision.Span{Allow: 1}
 	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
 		t.Errorf("after the first check: %+v", got)
 	}
@@ -134,9 +134,9 @@ func TestFirstSteps(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	t.Parallel()
-	var days []decision.Day
+	var days []decision.Span
 	for i := range 30 {
-		days = append(days, decision.Day{Date: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
+		days = append(days, decision.Span{Unit: decision.Daily, Start: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
 	}
 	if svg := string(chart(days)); strings.Contains(svg, "<rect") {
 		t.Errorf("a chart without checks has bars: %s", svg)

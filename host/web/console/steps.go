@@ -22,7 +22,7 @@ type step struct {
 // firstSteps returns the steps from a new account to a live one that are not done yet, or nothing once the account is
 // no longer new. counted is the number of the account's checks, and days are the last ones. A key's last use does not
 // show that a program used it, because the dashboard acts with the key too: checks on several days do.
-func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days []decision.Day) (
+func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days []decision.Span) (
 	[]step, error) {
 	keys, err := c.cfg.Store.Keys(ctx, s.Account)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 	}
 	busy := 0
 	for _, d := range days {
-		busy += min(1, d.Allow+d.Review+d.Block)
+		busy += min(1, d.Checks())
 	}
 	hook := step{"Receive webhooks", webhooksPath, len(endpoints) > 0 && endpoints[0].Delivered > 0,
 		"No URL is set yet. Every review and block will be posted to it."}

@@ -105,6 +105,7 @@ type Usage interface {
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	// CountDays is CountChecks, but checks of past days that were just erased may be counted.
 	CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
+	CountHours(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	// MonthlyUsage returns what the account used in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.

@@ -81,7 +81,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 	for i := range months {
 		months[i] = current.AddDate(0, -i, 0)
 	}
-	days := decision.Days(used.Counts, month, month.AddDate(0, 1, -1).Day())
+	days := decision.Spans(used.Counts, month, decision.Daily, month.AddDate(0, 1, -1).Day())
 	groups := []struct {
 		Name  string
 		Lines []tally
@@ -90,7 +90,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 		{"Type", tallies(used.Counts, func(n decision.Count) string { return n.Type })},
 	}
 	return p.render("usage", s, view{"Title": "Usage", "Usage": used, "Month": month, "Months": months,
-		"Current": month.Equal(current), "Days": days, "Total": total(days), "Chart": chart(days), "Groups": groups})
+		"Current": month.Equal(current), "Spans": days, "Total": total(days), "Chart": chart(days), "Groups": groups})
 }
 
 // keyName returns what the customer knows a key by.

@@ -34,6 +34,17 @@ func testUsagePage(t *testing.T, s *site) {
 	v.lacks("forecast")
 }
 
+// TestHoursOfFewDays checks that the overview draws hours while there are checks on today and yesterday alone.
+func TestHoursOfFewDays(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	s.record(t, key, entity.Domain, "example.org", check.Allow)
+	v.get("/dashboard").is(200, "hours", "Hour (UTC)", ":00: 1 allow, 0 review, 0 block")
+	s.pass(72 * time.Hour)
+	s.signIn(t, v.code).is(200, "last 30 days", "Day (UTC)", ": 1 allow, 0 review, 0 block")
+}
+
 func TestTallies(t *testing.T) {
 	t.Parallel()
 	counts := []decision.Count{{Key: "a", Verdict: "allow", Checks: 1}, {Key: "b", Verdict: "block", Checks: 3},
