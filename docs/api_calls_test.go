@@ -122,8 +122,8 @@ var calls = map[string]call{
 		golang: `assay.Review(ctx, ref)`, ts: `assay.review(ref)`, python: `assay.review(ref)`,
 	},
 	"askReview": {
-		golang: `assay.AskReview(ctx, ref, "The shop is ten years old.")`,
-		ts:     `assay.askReview(ref, "The shop is ten years old.")`,
+		golang: `assay.AskReview(ctx, client.ReviewRequest{Ref: ref, Reason: "The shop is ten years old."})`,
+		ts:     `assay.askReview({ ref, reason: "The shop is ten years old." })`,
 		python: `assay.ask_review(ref, "The shop is ten years old.")`,
 		body:   `{"ref":"REF","reason":"The shop is ten years old."}`,
 	},

@@ -1461,7 +1461,8 @@ END $$;
 -- not taken it, or it is settled.
 CREATE OR REPLACE FUNCTION settle_review(
     of_chain integer, of_seq bigint, of_ref text, of_account text, of_pseudonym bytea, of_type text,
-    at_check timestamptz, of_node bytea, by_person text, new_state text, finding bytea, at_time timestamptz
+    at_check timestamptz, of_node bytea, by_person text, new_state text, reason bytea, finding bytea,
+    at_time timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
@@ -1471,7 +1472,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the check was erased or pruned' USING ERRCODE = 'serialization_failure';
     END IF;
-    UPDATE reviews SET state = new_state, sealed_finding = finding, settled_at = at_time
+    UPDATE reviews SET state = new_state, sealed_reason = reason, sealed_finding = finding, settled_at = at_time
         WHERE chain = of_chain AND seq = of_seq AND state = 'taken' AND reviewer = by_person;
     IF NOT FOUND THEN
         RETURN false;

@@ -53,7 +53,7 @@ func newOperatorPage(h *host) (http.Handler, error) {
 		Client: func(r *http.Request) netip.Prefix {
 			return h.server.ClientOf(r.RemoteAddr, r.Header.Values("X-Forwarded-For"))
 		},
-		Reviews: h.store, Look: look, Logger: h.log, Now: time.Now})
+		Reviews: h.store, Explainer: h.desk.explainer, Look: look, Logger: h.log, Now: time.Now})
 }
 
 // reading is the state of the database.

@@ -138,7 +138,7 @@ func TestRecordedCheck(t *testing.T) {
 		holds(t, errors.As(err, &invalid) && invalid.Field == string(other.Type) &&
 			invalid.Reason == "is not the value of this check", "%s: %v", other.Value, err)
 	}
-	must(s.AskReview(t.Context(), mine, ref, "why?"))(t)
+	must(s.AskReview(t.Context(), mine, ref, decision.Asking{Reason: "why?"}))(t)
 	keep(t, s, mine, feedback.Report{Ref: ref, Label: feedback.Legitimate, Note: "an old customer"}, nil)
 	note := "an old customer"
 	want.Review = &privacy.Review{Ref: ref, State: decision.Asked, Reason: "why?", AskedAt: privacy.Time{Time: noon}}

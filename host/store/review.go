@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -23,6 +24,18 @@ type reviewColumns struct {
 	ReviewFinding   []byte // sealed
 }
 
+// letter is what a customer sent with a request for a review, as it is sealed. A settled review keeps only the reason.
+type letter struct {
+	Reason  string  `json:"reason"`
+	Value   *string `json:"value,omitempty"`
+	Contact *string `json:"contact,omitempty"`
+}
+
+func (s *Store) sealLetter(ref string, l letter) ([]byte, error) {
+	text, err := json.Marshal(l)
+	return s.keys.Seal(text, contestContext(ref)), err
+}
+
 // The contexts bind encrypted texts to their check.
 func contestContext(ref string) string { return "review " + ref }
 func findingContext(ref string) string { return "finding " + ref }
@@ -32,11 +45,15 @@ func (s *Store) openReview(ref string, c reviewColumns) (*privacy.Review, error)
 	if c.Review == "" {
 		return nil, nil
 	}
-	reason, err := s.keys.Open(c.ReviewReason, contestContext(ref))
+	var l letter
+	text, err := s.keys.Open(c.ReviewReason, contestContext(ref))
+	if err == nil {
+		err = json.Unmarshal(text, &l)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the review of %s: %w", ref, err)
 	}
-	r := &privacy.Review{Ref: ref, State: c.Review, Reason: string(reason),
+	r := &privacy.Review{Ref: ref, State: c.Review, Reason: l.Reason, Value: l.Value, Contact: l.Contact,
 		AskedAt: privacy.Time{Time: c.ReviewAskedAt}, TakenAt: timeOf(c.ReviewTakenAt),
 		SettledAt: timeOf(c.ReviewSettledAt)}
 	if c.ReviewFinding != nil {
@@ -52,13 +69,25 @@ func (s *Store) openReview(ref string, c reviewColumns) (*privacy.Review, error)
 
 // AskReview requests a human review of one of the account's checks, unless there is one already, and returns it. It
 // fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
-func (s *Store) AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error) {
-	if err := decision.ValidateAsking(ref, reason); err != nil {
+func (s *Store) AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (
+	*privacy.Review, error) {
+	if err := asking.Validate(ref); err != nil {
+		return nil, err
+	}
+	l := letter{Reason: asking.Reason}
+	if asking.Entity != nil {
+		l.Value = &asking.Entity.Value
+	}
+	if asking.Contact != "" {
+		l.Contact = &asking.Contact
+	}
+	sealed, err := s.sealLetter(ref, l)
+	if err != nil {
 		return nil, err
 	}
 	var details *decision.Details
-	err := again(func() (err error) {
-		if details, err = s.recordedCheck(ctx, c, ref, nil); err != nil || details.Review != nil {
+	err = again(func() (err error) {
+		if details, err = s.recordedCheck(ctx, c, ref, asking.Entity); err != nil || details.Review != nil {
 			return err
 		}
 		if details.Verdict == string(check.Allow) {
@@ -71,8 +100,7 @@ func (s *Store) AskReview(ctx context.Context, c check.Caller, ref, reason strin
 		}
 		_, err = once[bool](ctx, s, "SELECT ask_review(?chain, ?seq, ?ref, ?account, ?at, ?reason, ?now)", named{
 			"chain": details.Record.Chain, "seq": details.Record.Number, "ref": ref, "account": c.Account, "at": at,
-			"reason": s.keys.Seal([]byte(reason), contestContext(ref)),
-			"now":    s.now().UTC().Truncate(time.Millisecond)})
+			"reason": sealed, "now": s.now().UTC().Truncate(time.Millisecond)})
 		if err == nil {
 			details, err = s.recordedCheck(ctx, c, ref, nil) // another request may have been first
 		}
@@ -124,15 +152,38 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) ([]decision.Case, er
 	}
 	cases := make([]decision.Case, len(rows))
 	for i, row := range rows {
-		review, err := s.openReview(row.Ref, row.reviewColumns)
+		cases[i], err = s.openCase(row)
 		if err != nil { // an altered text must not hide the other reviews
 			s.log.Error("a review cannot be opened", "ref", row.Ref, "error", err)
-			review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
 		}
-		cases[i] = decision.Case{Review: *review, Account: row.AccountID, Type: row.Type, Score: row.Score,
-			Verdict: row.Verdict, Timestamp: row.At, Revision: row.Revision, Reviewer: row.Reviewer}
+		cases[i].Value, cases[i].Contact = nil, nil
 	}
 	return cases, nil
+}
+
+// openCase returns a review, after an error without its texts.
+func (s *Store) openCase(row caseRow) (decision.Case, error) {
+	review, err := s.openReview(row.Ref, row.reviewColumns)
+	if err != nil {
+		review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
+	}
+	return decision.Case{Review: *review, Enclosed: review.Value != nil || review.Contact != nil, Account: row.AccountID,
+		Type: row.Type, Score: row.Score, Verdict: row.Verdict, Timestamp: row.At, Revision: row.Revision,
+		Reviewer: row.Reviewer}, err
+}
+
+// OpenCase returns a review with its value and contact to the person who has taken it. It fails with
+// decision.ErrNoReview, or with decision.ErrNotTaken.
+func (s *Store) OpenCase(ctx context.Context, ref, reviewer string) (decision.Case, error) {
+	of, err := s.findCase(ctx, ref)
+	if err == nil && (of.Review != decision.Taken || of.Reviewer != reviewer) {
+		err = decision.ErrNotTaken
+	}
+	var c decision.Case
+	if err == nil {
+		c, err = s.openCase(of)
+	}
+	return c, withOutage(wrap(err, "opening a review"))
 }
 
 // ReviewBacklog returns how many reviews are not settled, and how long the oldest one has waited.
@@ -180,7 +231,7 @@ func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
 	return nil
 }
 
-// SettleReview upholds or overturns a verdict. An overturned verdict becomes the account's feedback that the entity is
+// SettleReview upholds or overturns a verdict, and forgets the value and the contact that were sent. An overturned verdict becomes the account's feedback that the entity is
 // legitimate, unless the account gave feedback itself. It fails with decision.ErrNoReview, decision.ErrNotTaken or an
 // *entity.InvalidError.
 func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settlement) error {
@@ -192,14 +243,22 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 		if err != nil {
 			return err
 		}
+		review, err := s.openReview(ref, of.reviewColumns)
+		if err != nil {
+			return err
+		}
+		reason, err := s.sealLetter(ref, letter{Reason: review.Reason})
+		if err != nil {
+			return err
+		}
 		node, err := s.keys.OpenNode(of.SealedNode, nodeContext(ref))
 		if err != nil {
 			node = nil // as in giveFeedback
 		}
 		settled, err := once[bool](ctx, s, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at,
-			?node, ?reviewer, ?state, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
+			?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
 			"account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt, "node": node,
-			"reviewer": how.Reviewer, "state": how.State, "now": s.now().UTC().Truncate(time.Millisecond),
+			"reviewer": how.Reviewer, "state": how.State, "reason": reason, "now": s.now().UTC().Truncate(time.Millisecond),
 			"finding": s.keys.Seal([]byte(how.Finding), findingContext(ref))})
 		if err == nil && !settled {
 			err = decision.ErrNotTaken

@@ -26,16 +26,18 @@ func TestReview(t *testing.T) {
 	now := noon
 	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	for _, outcome := range []string{decision.Upheld, decision.Overturned} {
-		ref := appendOne(t, l, decided(caller, parse(t, entity.Email, outcome+"@example.net"), check.Block))
+		e, contact := parse(t, entity.Email, outcome+"@example.net"), "support@example.net"
+		ref := appendOne(t, l, decided(caller, e, check.Block))
 		wantError(t, "before it is asked for", errOf(s.Review(t.Context(), caller, ref)), decision.ErrNoReview)
 		wantError(t, "taking none", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNoReview)
 		wantError(t, "settling none", s.SettleReview(t.Context(), ref, settle(outcome)), decision.ErrNoReview)
-		want := &privacy.Review{Ref: ref, State: decision.Asked, Reason: "Jane says: <b>no</b>",
-			AskedAt: privacy.Time{Time: now}}
-		noDiff(t, "asked", want, must(s.AskReview(t.Context(), caller, ref, "Jane says: <b>no</b>"))(t))
+		want := &privacy.Review{Ref: ref, State: decision.Asked, Reason: "Jane says: <b>no</b>", Value: &e.Value,
+			Contact: &contact, AskedAt: privacy.Time{Time: now}}
+		noDiff(t, "asked", want, must(s.AskReview(t.Context(), caller, ref,
+			decision.Asking{Reason: "Jane says: <b>no</b>", Contact: contact, Entity: &e}))(t))
 		asked := now
 		now = now.Add(time.Minute)
-		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, "another reason"))(t))
+		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "another reason"}))(t))
 		noDiff(t, "read", want, must(s.Review(t.Context(), caller, ref))(t))
 
 		wantError(t, "settling what nobody has taken", s.SettleReview(t.Context(), ref, settle(outcome)),
@@ -50,13 +52,18 @@ func TestReview(t *testing.T) {
 			oldest, err)
 		holds(t, len(open) == 1 && open[0].Reviewer == "Ana" && open[0].Account == caller.Account &&
 			open[0].Verdict == "block" && open[0].Reason == want.Reason, "open reviews: %+v", open)
+		holds(t, open[0].Enclosed && open[0].Value == nil && open[0].Contact == nil, "listed: %+v", open[0])
+		wantError(t, "opened by another", errOf(s.OpenCase(t.Context(), ref, "Bob")), decision.ErrNotTaken)
+		opened := must(s.OpenCase(t.Context(), ref, "Ana"))(t)
+		noDiff(t, "opened", []*string{&e.Value, &contact}, []*string{opened.Value, opened.Contact})
 		noError(t, s.SettleReview(t.Context(), ref, settle(outcome)))
 		finding := settle(outcome).Finding
 		at := privacy.Time{Time: now}
 		noDiff(t, "settled", &privacy.Review{Ref: ref, State: outcome, Reason: want.Reason,
 			AskedAt: privacy.Time{Time: asked}, TakenAt: &at, SettledAt: &at, Finding: &finding},
-			must(s.AskReview(t.Context(), caller, ref, "once more"))(t))
+			must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "once more"}))(t))
 		wantError(t, "settling again", s.SettleReview(t.Context(), ref, settle(decision.Upheld)), decision.ErrNotTaken)
+		wantError(t, "opening again", errOf(s.OpenCase(t.Context(), ref, "Ana")), decision.ErrNotTaken)
 		wantError(t, "taking again", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNotTaken)
 		kept := must(s.Feedback(t.Context(), caller, ref, nil))(t)
 		legitimate := kept != nil && kept.Label == feedback.Legitimate
@@ -73,7 +80,7 @@ func TestSettledReviewKeepsFeedback(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	ref := appendOne(t, l, decided(caller, parse(t, entity.Email, "jane@example.net"), check.Block))
-	must(s.AskReview(t.Context(), caller, ref, "Jane says no"))(t)
+	must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "Jane says no"}))(t)
 	must(s.KeepFeedback(t.Context(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil))(t)
 	noError(t, s.TakeReview(t.Context(), ref, "Ana"))
 	expect(t, "settled reviews", len(must(s.TakeSettled(t.Context()))(t)), 0)
@@ -96,7 +103,7 @@ func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 		ref    string
 	}{"another account's check": {theirs, ref}, "no check": {mine, check.NewRef()}} {
 		for what, err := range map[string]error{
-			"asking for a review":   errOf(s.AskReview(t.Context(), test.caller, test.ref, "x")),
+			"asking for a review":   errOf(s.AskReview(t.Context(), test.caller, test.ref, decision.Asking{Reason: "x"})),
 			"reading a review":      errOf(s.Review(t.Context(), test.caller, test.ref)),
 			"giving feedback":       errOf(s.KeepFeedback(t.Context(), test.caller, fraud(test.ref), nil)),
 			"reading feedback":      errOf(s.Feedback(t.Context(), test.caller, test.ref, &e)),
@@ -109,8 +116,11 @@ func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	var invalid *entity.InvalidError
 	for field, err := range map[string]error{
 		"domain":   errOf(s.Feedback(t.Context(), mine, ref, &other)),
-		"ref":      errOf(s.AskReview(t.Context(), mine, harmless, "x")),
-		"reason":   errOf(s.AskReview(t.Context(), mine, ref, "")),
+		"email": errOf(s.AskReview(t.Context(), mine, appendOne(t, l, decided(mine, other, check.Block)),
+			decision.Asking{Reason: "x", Entity: &e})),
+		"contact":  errOf(s.AskReview(t.Context(), mine, ref, decision.Asking{Reason: "x", Contact: "a\x00"})),
+		"ref":      errOf(s.AskReview(t.Context(), mine, harmless, decision.Asking{Reason: "x"})),
+		"reason":   errOf(s.AskReview(t.Context(), mine, ref, decision.Asking{Reason: ""})),
 		"reviewer": s.TakeReview(t.Context(), ref, " "),
 		"state":    s.SettleReview(t.Context(), ref, settle(decision.Asked)),
 		"finding":  s.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana", State: decision.Upheld}),
@@ -129,7 +139,7 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	contested := func(value string) string {
 		ref := appendOne(t, l, at(decided(caller, parse(t, entity.Domain, value), check.Block), now))
-		must(s.AskReview(t.Context(), caller, ref, "x"))(t)
+		must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "x"}))(t)
 		keep(t, s, caller, feedback.Report{Ref: ref, Label: feedback.Fraud, Note: "Jane"}, layersOfShop)
 		return ref
 	}
@@ -143,7 +153,7 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	for _, table := range []string{"reviews", "feedback"} {
 		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
 	}
-	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased, "x")),
+	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased, decision.Asking{Reason: "x"})),
 		feedback.ErrUnknownCheck)
 	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,
 		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)
@@ -165,7 +175,7 @@ func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 			case i < 3:
 				err = errOf(s.KeepFeedback(ctx, caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, layersOfShop))
 			default:
-				err = errOf(s.AskReview(ctx, caller, ref, "x"))
+				err = errOf(s.AskReview(ctx, caller, ref, decision.Asking{Reason: "x"}))
 				if err == nil {
 					err = s.TakeReview(ctx, ref, "Ana")
 				}

@@ -59,6 +59,19 @@ type HumanReview struct {
 	TakenAt   *time.Time `json:"taken_at"`
 	SettledAt *time.Time `json:"settled_at"`
 	Finding   *string    `json:"finding"` // the reviewer's reasons; nil until the review is settled
+
+	// Value and Contact are what was sent for the reviewer; nil if nothing, and once the review is settled.
+	Value   *string `json:"value"`
+	Contact *string `json:"contact"`
+}
+
+// ReviewRequest asks for a person's review of a check.
+type ReviewRequest struct {
+	Ref     string `json:"ref"`
+	Reason  string `json:"reason"`
+	Contact string `json:"contact,omitempty"` // where the reviewer can ask
+
+	Request // optional: the value that was checked, for the reviewer
 }
 
 // SubjectRef returns the reference sub_... of a value, which is the same for all checks of the account.
@@ -149,8 +162,8 @@ func (c *Client) Explain(ctx context.Context, ref string, value Request) (Explan
 }
 
 // AskReview asks for a person's review of a block or a review. Asking again returns the same review.
-func (c *Client) AskReview(ctx context.Context, ref, reason string) (HumanReview, error) {
-	return call[HumanReview](ctx, c, http.MethodPost, "/gdpr/review", map[string]string{"ref": ref, "reason": reason})
+func (c *Client) AskReview(ctx context.Context, review ReviewRequest) (HumanReview, error) {
+	return call[HumanReview](ctx, c, http.MethodPost, "/gdpr/review", review)
 }
 
 // Review returns a person's review of a check. Its Error has the status 404 if none was asked for.

@@ -19,6 +19,7 @@ const (
 const (
 	MaxReason   = 2000 // also of the reviewer's findings
 	MaxReviewer = 100
+	MaxContact  = 200
 )
 
 // Errors of reviews.
@@ -27,9 +28,18 @@ var (
 	ErrNotTaken = errors.New("the review is settled, or another person has taken it")
 )
 
-// Case is a review as shown to the person who settles it.
+// Asking is a request for a review. The value and the contact are for the reviewer alone, and kept until the review is
+// settled.
+type Asking struct {
+	Reason  string
+	Contact string         // where the reviewer can ask; "" if nowhere
+	Entity  *entity.Entity // the checked value; nil if it was not sent
+}
+
+// Case is a review as shown to the person who settles it. Lists do not hold the value and the contact.
 type Case struct {
 	privacy.Review
+	Enclosed  bool   `json:"enclosed"` // whether the account sent a value or a contact
 	Account   string `json:"account"`
 	Type      string `json:"type"`
 	Score     int    `json:"score"`
@@ -39,12 +49,16 @@ type Case struct {
 	Reviewer  string `json:"reviewer"` // "" until a person takes the review
 }
 
-// ValidateAsking validates the fields of a request for a review. The error is an *entity.InvalidError.
-func ValidateAsking(ref, reason string) error {
-	if err := privacy.ValidateRef("ref", ref); err != nil {
-		return err
+// Validate validates a request about the check with the given reference. The error is an *entity.InvalidError.
+func (a Asking) Validate(ref string) error {
+	err := privacy.ValidateRef("ref", ref)
+	if err == nil {
+		err = entity.ValidateText("reason", a.Reason, MaxReason, true)
 	}
-	return entity.ValidateText("reason", reason, MaxReason, true)
+	if err == nil && a.Contact != "" {
+		err = entity.ValidateText("contact", a.Contact, MaxContact, false)
+	}
+	return err
 }
 
 // Settlement is how a person settles a review.

@@ -108,6 +108,9 @@ type Review struct {
 	Ref       string  `json:"ref"`
 	State     string  `json:"state"`  // asked, taken, upheld or overturned
 	Reason    string  `json:"reason"` // why it was asked for
+	// Value and Contact are what the account sent for the reviewer; null if nothing, and once the review is settled.
+	Value     *string `json:"value"`
+	Contact   *string `json:"contact"`
 	AskedAt   Time    `json:"asked_at"`
 	TakenAt   *Time   `json:"taken_at"`   // null until a person takes it
 	SettledAt *Time   `json:"settled_at"` // null until it is upheld or overturned

@@ -221,7 +221,8 @@ func goClient(t *testing.T, url, key string) {
 		len(explained.DecidedBy.Reasons) == 0 || explained.Today.Verdict != client.Block {
 		t.Errorf("explanation: %+v, %v", explained, err)
 	}
-	if asked, err := assay.AskReview(t.Context(), result.Ref, "Our shop."); err != nil || asked.State != "asked" {
+	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.", Request: valid})
+	if err != nil || asked.State != "asked" || asked.Value == nil {
 		t.Errorf("asking for a review: %+v, %v", asked, err)
 	}
 	if review, err := assay.Review(t.Context(), result.Ref); err != nil || review.Reason != "Our shop." {

@@ -31,7 +31,7 @@ type Decisions interface {
 	// MonthlyUsage returns the account's usage in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// AskReview returns the review of a check, after requesting one if there is none.
-	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
+	AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (*privacy.Review, error)
 	Review(ctx context.Context, c check.Caller, ref string) (*privacy.Review, error)
 }
 

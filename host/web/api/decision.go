@@ -52,14 +52,20 @@ func (s *Server) askReview(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		reason, err := textOf(members["reason"], "reason")
+		var asking decision.Asking
+		if asking.Reason, err = textOf(members["reason"], "reason"); err == nil {
+			asking.Contact, err = textOf(members["contact"], "contact")
+		}
 		if err == nil {
-			err = decision.ValidateAsking(ref, reason)
+			err = asking.Validate(ref)
+		}
+		if err == nil {
+			asking.Entity, err = valueIn(members)
 		}
 		if err != nil {
 			return err
 		}
-		review, err := s.cfg.Decisions.AskReview(work, caller, ref, reason)
+		review, err := s.cfg.Decisions.AskReview(work, caller, ref, asking)
 		return s.reply(c, review, err)
 	})
 }

@@ -80,8 +80,14 @@ func reviewOf(ref string) *privacy.Review {
 	return &privacy.Review{Ref: ref, State: decision.Asked, Reason: "why?", AskedAt: privacy.Time{Time: atCheck}}
 }
 
-func (d *decisions) AskReview(_ context.Context, c check.Caller, ref, reason string) (*privacy.Review, error) {
-	return reviewOf(ref), d.call(c, ref, "ask %s %s", ref, reason)
+func (d *decisions) AskReview(_ context.Context, c check.Caller, ref string, a decision.Asking) (
+	*privacy.Review, error,
+) {
+	value := ""
+	if a.Entity != nil {
+		value = a.Entity.Value
+	}
+	return reviewOf(ref), d.call(c, ref, "ask %s %s%s%s", ref, a.Reason, a.Contact, value)
 }
 
 func (d *decisions) Review(_ context.Context, c check.Caller, ref string) (*privacy.Review, error) {
@@ -99,7 +105,7 @@ func TestDecisions(t *testing.T) {
 	const at, jane = `"2026-01-15T10:30:00.123Z"`, `"email":"Jane@Example.com"`
 	const recorded = `"ref":"` + knownRef + `","timestamp":` + at + `,"type":"email","score":78,"verdict":"block",` +
 		`"key":"key_1","revision":12,"overridden":false`
-	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","asked_at":` + at +
+	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","value":null,"contact":null,"asked_at":` + at +
 		`,"taken_at":null,"settled_at":null,"finding":null}`
 	const cursor = "2026-01-15T10:30:00.123Z_" + knownRef
 	d := &decisions{}
@@ -121,6 +127,8 @@ func TestDecisions(t *testing.T) {
 			"explain " + knownRef + " +4915123456789", ""},
 		{"POST /gdpr/review", `{"ref":"` + knownRef + `","reason":"jane's address"}`,
 			"ask " + knownRef + " jane's address", review},
+		{"POST /gdpr/review", `{"ref":"` + knownRef + `","reason":"no","contact":" or ask ",` + jane + `}`,
+			"ask " + knownRef + " no or ask jane@example.com", review},
 		{"GET /gdpr/review?ref=" + knownRef, "", "review " + knownRef, review},
 	}, "jane", "4915")
 }
@@ -159,6 +167,9 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		{review, `{"ref":"` + knownRef + `","reason":"a\u0000"}`, "reason: contains control characters"},
 		{review, `{"ref":"` + knownRef + `","reason":"` + strings.Repeat("x", 2001) + `"}`,
 			"reason: is longer than 2000 bytes"},
+		{review, `{"ref":"` + knownRef + `","reason":"x","contact":"` + strings.Repeat("x", 201) + `"}`,
+			"contact: is longer than 200 bytes"},
+		{review, `{"ref":"` + knownRef + `","reason":"x","email":"jane"}`, "email: "},
 		{"GET /gdpr/review", "", "ref: must be given once, not 0 times"},
 		{"GET /gdpr/review?ref=x", "", badRef},
 	} {

@@ -108,14 +108,26 @@ func (s *session) holder() check.Caller { return check.Caller{Account: s.Account
 // checkForm is what was entered on the page of a check, and why it was not accepted.
 type checkForm struct {
 	Form, Error                         string // Form is the one that was sent: why, feedback or review
+	Invalid                             string // the input that Error is about
 	Value, Country, Label, Note, Reason string
+	Contact                             string
 	Canonical                           string // the value as the check normalised it
 	Explanation                         *decision.Explanation
 	Today, Then                         []bar
 }
 
-// checkFields are the fields of the forms on the page of a check that can be invalid.
-var checkFields = map[string]string{"why": "value", "feedback": "note", "review": "reason"}
+// invalid returns the input of the form that a message about one of the API's fields is shown at.
+func (f checkForm) invalid(field string) string {
+	switch {
+	case f.Form == "why":
+		return "value"
+	case f.Form == "feedback":
+		return "note"
+	case field == "reason", field == "contact":
+		return field
+	}
+	return "enclosed"
+}
 
 // bar is a reason with its length on the page.
 type bar struct {
@@ -150,8 +162,8 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 	c.warn("the page of a check shows the id of its key", err)
 	now := c.cfg.Now().UTC()
 	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "KeyName": keyName(keys, found.Key),
-		"Form": form, "Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
-		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
+		"Form": form, "Errors": map[string]string{form.Invalid: form.Error}, "MaxNote": feedback.MaxNote,
+		"MaxReason": decision.MaxReason, "MaxContact": decision.MaxContact, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
 		"LastDay": now.Add(override.MaxAge - 24*time.Hour)})
 }
 
@@ -170,6 +182,11 @@ func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) 
 	if errors.Is(err, check.ErrUnauthorized) {
 		return errNoKey()
 	}
+	var invalid *entity.InvalidError
+	if errors.As(err, &invalid) {
+		form.Invalid = invalid.Field
+	}
+	form.Invalid = form.invalid(form.Invalid)
 	if form.Error, err = refusal(ctx, err); err != nil {
 		return err
 	}
@@ -180,15 +197,7 @@ func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) 
 func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
 	form := checkForm{Form: "why", Value: strings.TrimSpace(field(ctx, "value")), Country: field(ctx, "country")}
 	ref := ctx.Params("ref")
-	found, err := c.cfg.Store.RecordedCheck(work(ctx), s.holder(), ref, nil)
-	if err != nil {
-		return err
-	}
-	country, err := entity.Country(form.Country)
-	var e entity.Entity
-	if err == nil {
-		e, err = entity.Parse(entity.Type(found.Type), form.Value, country)
-	}
+	e, err := c.checked(ctx, s, ref, form)
 	if err == nil {
 		form.Explanation, err = c.cfg.Explainer.Explain(work(ctx), s.holder(), ref, e)
 	}
@@ -198,6 +207,19 @@ func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
 	form.Canonical = e.Value
 	form.Today, form.Then = bars(form.Explanation.Today), bars(form.Explanation.DecidedBy)
 	return c.showCheck(ctx, s, form)
+}
+
+// checked returns the value of a form as an entity of the check's type.
+func (c *Console) checked(ctx *fiber.Ctx, s *session, ref string, form checkForm) (entity.Entity, error) {
+	found, err := c.cfg.Store.RecordedCheck(work(ctx), s.holder(), ref, nil)
+	if err != nil {
+		return entity.Entity{}, err
+	}
+	country, err := entity.Country(form.Country)
+	if err != nil {
+		return entity.Entity{}, err
+	}
+	return entity.Parse(entity.Type(found.Type), form.Value, country)
 }
 
 // reportCheck keeps feedback on a check.
@@ -213,8 +235,17 @@ func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
 
 // askReview asks for a person's review of a check.
 func (c *Console) askReview(ctx *fiber.Ctx, s *session) error {
-	form := checkForm{Form: "review", Reason: field(ctx, "reason")}
-	if _, err := c.cfg.Store.AskReview(work(ctx), s.holder(), ctx.Params("ref"), form.Reason); err != nil {
+	form := checkForm{Form: "review", Reason: field(ctx, "reason"), Contact: strings.TrimSpace(field(ctx, "contact")),
+		Value: strings.TrimSpace(field(ctx, "value")), Country: field(ctx, "country")}
+	ref, asking := ctx.Params("ref"), decision.Asking{Reason: form.Reason, Contact: form.Contact}
+	if form.Value != "" {
+		e, err := c.checked(ctx, s, ref, form)
+		if err != nil {
+			return c.refuse(ctx, s, form, err)
+		}
+		asking.Entity = &e
+	}
+	if _, err := c.cfg.Store.AskReview(work(ctx), s.holder(), ref, asking); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
 	return c.note(ctx, s, "/dashboard/checks/"+ctx.Params("ref"),

@@ -334,7 +334,7 @@ func TestReviewMail(t *testing.T) {
 	m.own(t, owner, "jane@example.org")
 	ref := m.record(t, key, entity.Email, "john@example.net", check.Block)
 	caller := expect.Value(m.store.Authenticate(t.Context(), key))(t)
-	expect.Value(m.store.AskReview(t.Context(), caller, ref, "John says no"))(t)
+	expect.Value(m.store.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "John says no"}))(t)
 	expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
 	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana",
 		State: decision.Upheld, Finding: "It is a trap."}))

@@ -171,7 +171,7 @@ type Checks interface {
 	// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
 	TakeSettled(ctx context.Context) (accounts map[string]string, err error)
 	// AskReview returns the review of a check. It asks for one if there is none.
-	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
+	AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (*privacy.Review, error)
 }
 
 // Subjects exports and erases a person's data, in the background if there is much of it. Errors:

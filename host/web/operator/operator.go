@@ -30,7 +30,8 @@ type Config struct {
 	// State returns the state to show. It returns soon, whatever is broken.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
-	Reviews Reviews
+	Reviews   Reviews
+	Explainer Explainer // of Reviews
 	// Look holds console.css and icon.svg, which the page shares with the customers' pages.
 	Look   fs.FS
 	Logger *slog.Logger

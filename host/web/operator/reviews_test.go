@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
+	"assay/host/entity"
 	"assay/host/web/operator"
 	"assay/registry/expect"
 )
@@ -29,6 +31,27 @@ func (r *reviews) OpenReviews(context.Context, int) ([]decision.Case, error) {
 		return nil, r.err
 	}
 	return []decision.Case{r.Case}, r.err
+}
+
+func (r *reviews) OpenCase(_ context.Context, of, reviewer string) (decision.Case, error) {
+	if reviewer != r.Reviewer {
+		return decision.Case{}, decision.ErrNotTaken
+	}
+	opened, value, contact := r.Case, "jane@example.net", "<b>support@example.net"
+	opened.Value, opened.Contact = &value, &contact
+	return opened, nil
+}
+
+// explainer explains the value of reviews.
+type explainer struct{}
+
+func (explainer) Explain(_ context.Context, c check.Caller, of string, e entity.Entity) (
+	*decision.Explanation, error,
+) {
+	if c.Account != "acct_1" || of != ref || e.Value != "jane@example.net" {
+		return nil, errors.New("another check")
+	}
+	return &decision.Explanation{Text: []string{"The name <i>imitates</i> a bank."}}, nil
 }
 
 func (r *reviews) TakeReview(_ context.Context, of, reviewer string) error {
@@ -65,7 +88,8 @@ func TestReviews(t *testing.T) {
 	kept := &reviews{Case: decision.Case{Review: privacy.Review{Ref: ref, State: decision.Asked,
 		Reason: "<script>alert(1)</script>", AskedAt: privacy.Time{Time: now}}, Account: "acct_1", Type: "email",
 		Score: 91, Verdict: "block", Timestamp: now.Format(time.RFC3339), Revision: 12}}
-	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Reviews = kept })
+	kept.Enclosed = true
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Reviews, cfg.Explainer = kept, explainer{} })
 	const list, one = "/operator/reviews", "/operator/reviews/" + ref
 	for _, method := range []string{"GET " + list, "POST " + one} {
 		m, path, _ := strings.Cut(method, " ")
@@ -88,6 +112,11 @@ func TestReviews(t *testing.T) {
 	ask(t, h, "POST", one, reviewForm("taken", " ", ""), "Cookie", cookie).
 		is(t, "without a name", 400, "The reviewer is required.", `aria-invalid="true"`)
 	ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie).is(t, "taking", 303)
+	r = ask(t, h, "GET", list, "", "Cookie", cookie).is(t, "the list of a taken review", 200, "Show what the customer sent")
+	expect.That(t, !strings.Contains(r.text, "jane@"), "the list shows the value:\n%s", r.text)
+	ask(t, h, "POST", one, reviewForm("open", "Bob", ""), "Cookie", cookie).is(t, "opening another's", 409)
+	ask(t, h, "POST", one, reviewForm("open", "Ana", ""), "Cookie", cookie).is(t, "opening", 200, "jane@example.net",
+		"&lt;b&gt;support@example.net", "The name &lt;i&gt;imitates&lt;/i&gt; a bank.", "Uphold the verdict")
 	ask(t, h, "POST", one, reviewForm("upheld", "Bob", "x"), "Cookie", cookie).
 		is(t, "settling what another has taken", 409, "another person has taken it")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", strings.Repeat("<&", 1001)), "Cookie", cookie).

@@ -210,6 +210,9 @@ class HumanReview:
     taken_at: str | None
     settled_at: str | None
     finding: str | None  # the reviewer's reasons; None until the review is settled
+    # What was sent for the reviewer; None if nothing, and once the review is settled.
+    value: str | None
+    contact: str | None
 
 
 class AssayError(Exception):
@@ -405,9 +408,11 @@ class Client:
                 answer[name] = _read(Scoring, answer[name])
         return _read(Explanation, answer)
 
-    def ask_review(self, ref: str, reason: str) -> HumanReview:
-        """Asks for a person's review of a block or a review. Asking again returns the same review."""
-        return _read(HumanReview, self._post("/gdpr/review", {"ref": ref, "reason": reason}).content)
+    def ask_review(self, ref: str, reason: str, value: Request | None = None, contact: str = "") -> HumanReview:
+        """Asks for a person's review of a block or a review, who sees the checked value and a contact if they are sent.
+        Asking again returns the same review."""
+        asked = {**(value or {}), "ref": ref, "reason": reason, "contact": contact}
+        return _read(HumanReview, self._post("/gdpr/review", asked).content)
 
     def review(self, ref: str) -> HumanReview:
         """Returns a person's review of a check. The AssayError has the status 404 if none was asked for."""

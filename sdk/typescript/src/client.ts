@@ -221,6 +221,16 @@ export interface HumanReview {
   settled_at: string | null;
   /** The reviewer's reasons; null until the review is settled. */
   finding: string | null;
+  /** What was sent for the reviewer; null if nothing, and once the review is settled. */
+  value: string | null;
+  contact: string | null;
+}
+
+/** Asks for a person's review of a check, who sees the checked value and a contact if they are sent. */
+export interface ReviewRequest extends Omit<Request, "receipt"> {
+  ref: string;
+  reason: string;
+  contact?: string;
 }
 
 /** A JSON document to store or to hand over. */
@@ -449,8 +459,8 @@ export class Client {
   }
 
   /** Asks for a person's review of a block or a review. Asking again returns the same review. */
-  async askReview(ref: string, reason: string, options: Abortable = {}): Promise<HumanReview> {
-    return (await this.#post("/gdpr/review", { ref, reason }, options)).content as HumanReview;
+  async askReview(review: ReviewRequest, options: Abortable = {}): Promise<HumanReview> {
+    return (await this.#post("/gdpr/review", review, options)).content as HumanReview;
   }
 
   /** Returns a person's review of a check. The AssayError has the status 404 if none was asked for. */

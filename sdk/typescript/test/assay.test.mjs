@@ -260,7 +260,7 @@ test("calls a host", { skip: url ? false : "set ASSAY_URL and ASSAY_KEY to call 
   const explained = await client.explain(result.ref, { domain });
   assert.deepEqual([explained.score, explained.today.verdict], [result.score, "block"]);
   assert.ok(explained.text.length && explained.decided_by.reasons[0].points);
-  assert.equal((await client.askReview(result.ref, "Our shop.")).state, "asked");
+  assert.equal((await client.askReview({ ref: result.ref, reason: "Our shop." })).state, "asked");
   assert.equal((await client.review(result.ref)).reason, "Our shop.");
   const { checks, total } = await client.export({ domain });
   assert.deepEqual([checks.length, total], [1002, 1002]);
