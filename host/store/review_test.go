@@ -115,7 +115,7 @@ func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	}
 	var invalid *entity.InvalidError
 	for field, err := range map[string]error{
-		"domain":   errOf(s.Feedback(t.Context(), mine, ref, &other)),
+		"domain": errOf(s.Feedback(t.Context(), mine, ref, &other)),
 		"email": errOf(s.AskReview(t.Context(), mine, appendOne(t, l, decided(mine, other, check.Block)),
 			decision.Asking{Reason: "x", Entity: &e})),
 		"contact":  errOf(s.AskReview(t.Context(), mine, ref, decision.Asking{Reason: "x", Contact: "a\x00"})),

@@ -105,9 +105,9 @@ type Feedback struct {
 
 // Review is a person's review of a check's verdict (GDPR Art. 22).
 type Review struct {
-	Ref       string  `json:"ref"`
-	State     string  `json:"state"`  // asked, taken, upheld or overturned
-	Reason    string  `json:"reason"` // why it was asked for
+	Ref    string `json:"ref"`
+	State  string `json:"state"`  // asked, taken, upheld or overturned
+	Reason string `json:"reason"` // why it was asked for
 	// Value and Contact are what the account sent for the reviewer; null if nothing, and once the review is settled.
 	Value     *string `json:"value"`
 	Contact   *string `json:"contact"`
