@@ -185,7 +185,7 @@ func (p *person) look(name string) {
 }
 
 // layoutFlaws lists what does not fit on the screen: content beside it, controls that are cut off, labels on two lines,
-// and texts in charts that are too small to read.
+// buttons that touch what is before them, and texts in charts that are too small to read.
 const layoutFlaws = `(() => {
 	const flaws = [], root = document.documentElement, excess = root.scrollWidth - root.clientWidth;
 	const name = (e) => e.tagName.toLowerCase() + " " + (e.innerText || e.id || e.className).trim().slice(0, 40);
@@ -213,6 +213,15 @@ const layoutFlaws = `(() => {
 			const text = e.selectedOptions[0]?.label ?? "";
 			if (pen.measureText(text).width > room + 2) flaws.push("select " + e.id + " cuts off " + text);
 		}
+	}
+	const parts = [...document.querySelectorAll("a, button, input, select, textarea, summary, time, code, label, tbody tr")]
+		.filter((e) => shown(e) && !e.closest("svg, p, li, pre"));
+	const clash = (p, q) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 &&
+		Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > -2;
+	for (const [i, a] of parts.entries()) for (const b of parts.slice(i + 1)) {
+		if (a.contains(b) || b.contains(a) || a.matches("tr") && b.matches("tr") || !b.matches("button")) continue;
+		if ([...a.getClientRects()].some((p) => [...b.getClientRects()].some((q) => clash(p, q))))
+			flaws.push(name(b) + " touches " + name(a));
 	}
 	for (const e of document.querySelectorAll("svg text")) {
 		const size = parseFloat(getComputedStyle(e).fontSize) * (e.getScreenCTM()?.a ?? 1);

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,6 +281,13 @@ func (n *newcomer) manage() {
 	n.look("privacy-confirm")
 	n.press("Erase permanently", "Permanently erased: 1 check")
 	n.look("privacy-erased")
+	for _, agent := range []string{"Edg/150.0 Windows NT 10.0", "Firefox/150.0 Android 16"} {
+		request := expect.Value(http.NewRequestWithContext(n.Context(), http.MethodPost, n.host.URL+"/signin",
+			strings.NewReader(url.Values{"code": {n.code}}.Encode())))(n)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("User-Agent", "Mozilla/5.0 "+agent)
+		expect.NoError(n, expect.Value(http.DefaultClient.Do(request))(n).Body.Close())
+	}
 	n.press("Account", "Signed-in browsers")
 	n.look("account")
 	n.write("email", "owner@example.org")
