@@ -23,7 +23,8 @@ import (
 // Records outside the chain would be listed and exported like others, so verifying fails even without checkpoints.
 func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ tamper, reason string }{
+	type testCase struct{ tamper, reason string }
+	expect.Each(t, map[string]testCase{
 		"after the head": {`
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT chain, 5, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
@@ -32,23 +33,18 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT 7, 1, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
 			FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
-		"after a head that was set back": {
-			`UPDATE audit_heads AS h SET (seq, hash) =
+		"after a head that was set back": {`UPDATE audit_heads AS h SET (seq, hash) =
 				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = h.chain)`,
 			"the chain's head is record 2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, db := oldLog(t)
-			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-			expect.NoError(t, err)
-			expect.ErrorText(t, "the log", broken, test.reason)
-			if n := len(reports); reports[n-1].OK {
-				t.Errorf("reports %+v", reports)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		k, db := oldLog(t)
+		storetest.Exec(t, db, test.tamper)
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
+		expect.NoError(t, err)
+		expect.ErrorText(t, "the log", broken, test.reason)
+		n := len(reports)
+		expect.That(t, !reports[n-1].OK, "reports %+v", reports)
+	})
 }
 
 // operator signs the activations of these tests.
@@ -168,9 +164,8 @@ func TestUnsignedRecords(t *testing.T) {
 		}
 		err := r.Unsigned(now)
 		var broken *audit.BreakError
-		if errors.As(err, &broken) != (test.want > 0) || broken != nil && broken.Seq != test.want {
-			t.Errorf("%s: %v, want record %d", name, err, test.want)
-		}
+		expect.That(t, errors.As(err, &broken) == (test.want > 0) && (broken == nil || broken.Seq == test.want),
+			"%s: %v, want record %d", name, err, test.want)
 	}
 }
 

@@ -275,15 +275,13 @@ func TestTampering(t *testing.T) {
 		found = append(found, x.follower.Follow(t.Context()))
 		expect.Equal(t, name+": score of a running host", x.score(t), good)
 		score, refused := x.start(t, x.memory)
-		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) {
-			t.Errorf("%s: a restarted host scores %s", name, score)
-		}
+		expect.That(t, score == good || strings.Contains(score, check.ErrNoLineup.Error()),
+			"%s: a restarted host scores %s", name, score)
 		found = append(found, refused)
 		broken := x.verify(t)
 		score, refused = x.start(t, &Memory{readOnly: true})
-		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) && broken == nil {
-			t.Errorf("%s: a new host scores %s, and nothing is found", name, score)
-		}
+		expect.That(t, score == good || strings.Contains(score, check.ErrNoLineup.Error()) || broken != nil,
+			"%s: a new host scores %s, and nothing is found", name, score)
 		expect.ErrorText(t, name, errors.Join(append(found, refused, broken)...), test.want)
 		x.restore(t)
 		expect.NoError(t, x.follower.Follow(t.Context()))

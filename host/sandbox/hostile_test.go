@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // hostileGuest is a module that the sandbox must survive, and the expected result of opening and calling it.
@@ -152,8 +153,7 @@ func TestRefusedModuleLeavesOtherPluginsWorking(t *testing.T) {
 			closePlugin(t, p)
 			t.Errorf("%s was opened", h.name)
 		}
-		if result, err := scoreOf(plugin, testEntity); result.Score != len(testEntity) {
-			t.Errorf("after %s: %+v, %v", h.name, result, err)
-		}
+		result, err := scoreOf(plugin, testEntity)
+		expect.That(t, result.Score == len(testEntity), "after %s: %+v, %v", h.name, result, err)
 	}
 }

@@ -167,12 +167,13 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 	refused := member("status", "status 2", 4, failing(check.Refused))
 	mended := member("lame", "lame 2", 2, pointsOf("entity.type", 10))
 	renamed := member("global", "local 1", 3, local, "entity.value")
-	for name, c := range map[string]struct {
+	type testCase struct {
 		bias    float64
 		bands   check.Bands
 		members []check.Member
 		flips   bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the same lineup":           {-4, bands, base(), false},
 		"another bias":              {-3, bands, base(), true},
 		"other bands":               {-4, check.Bands{Review: 30, Block: 80}, base(), true},
@@ -195,64 +196,58 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		"a renamed layer":           {-4, bands, replaced(0, renamed), false},
 		"everything but the facts":  {1, check.Bands{Review: 20, Block: 50}, []check.Member{required, floored}, true},
 		"every score is the lowest": {-20, bands, base(), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			now := newHost(lineup(-4, bands, base()...))
-			next := newHost(lineup(c.bias, c.bands, c.members...))
-			want, flips := map[string]int{}, 0
-			for _, v := range values() {
-				before, after := now.check(t, v), next.check(t, v)
-				want[fmt.Sprint(v.Type, " ", before.Verdict, " to ", after.Verdict)]++
-				if before.Verdict != after.Verdict {
-					flips++
-				}
-				predicted := predict(t, now.single(t, v), next)
-				if got := predicted.Types[0].Verdicts[before.Verdict][after.Verdict]; got != 1 {
-					t.Errorf("%s: %s becomes %s, predicted %v", v.Value, before.Verdict, after.Verdict,
-						predicted.Types[0].Verdicts)
-				}
-				after5 := replay.Histogram{}
-				after5[min(after.Score/5, 19)] = 1
-				expect.Equal(t, v.Value, predicted.Types[0].After, after5)
+	}, func(t *testing.T, c testCase) {
+		now := newHost(lineup(-4, bands, base()...))
+		next := newHost(lineup(c.bias, c.bands, c.members...))
+		want, flips := map[string]int{}, 0
+		for _, v := range values() {
+			before, after := now.check(t, v), next.check(t, v)
+			want[fmt.Sprint(v.Type, " ", before.Verdict, " to ", after.Verdict)]++
+			if before.Verdict != after.Verdict {
+				flips++
 			}
-			for i, r := range now.recorded {
-				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-				expect.NoError(t, err)
-				d := next.recorded[i].Decision
-				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
-					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
-				}
-			}
-			report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
-			got := map[string]int{}
-			for _, typed := range report.Types {
-				for from, verdicts := range typed.Verdicts {
-					for to, n := range verdicts {
-						got[fmt.Sprint(typed.Type, " ", from, " to ", to)] += n
-					}
+			predicted := predict(t, now.single(t, v), next)
+			got := predicted.Types[0].Verdicts[before.Verdict][after.Verdict]
+			expect.That(t, got == 1, "%s: %s becomes %s, predicted %v", v.Value, before.Verdict, after.Verdict,
+				predicted.Types[0].Verdicts)
+			after5 := replay.Histogram{}
+			after5[min(after.Score/5, 19)] = 1
+			expect.Equal(t, v.Value, predicted.Types[0].After, after5)
+		}
+		for i, r := range now.recorded {
+			fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+			expect.NoError(t, err)
+			d := next.recorded[i].Decision
+			expect.That(t, fused.Score == d.Score && fused.Verdict == d.Verdict && len(layers) == len(d.Layers),
+				"%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
+		}
+		report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
+		got := map[string]int{}
+		for _, typed := range report.Types {
+			for from, verdicts := range typed.Verdicts {
+				for to, n := range verdicts {
+					got[fmt.Sprint(typed.Type, " ", from, " to ", to)] += n
 				}
 			}
-			expect.NoDiff(t, "observed and predicted", want, got)
-			if report.Flips() != flips || (flips > 0) != c.flips {
-				t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
-			}
-			causes := 0
-			for _, s := range report.Signals {
-				causes += s.Flips
-			}
-			expect.Equal(t, "flips with a cause", causes, flips)
-		})
-	}
+		}
+		expect.NoDiff(t, "observed and predicted", want, got)
+		if report.Flips() != flips || (flips > 0) != c.flips {
+			t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
+		}
+		causes := 0
+		for _, s := range report.Signals {
+			causes += s.Flips
+		}
+		expect.Equal(t, "flips with a cause", causes, flips)
+	})
 }
 
 // collect returns a function that looks up facts for a record, which must not have been looked up for it.
 func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []string) (entity.Facts, error) {
 	return func(ctx context.Context, wanted []string) (entity.Facts, error) {
 		for _, fact := range wanted {
-			if _, known := r.LookedUp[fact]; known {
-				t.Errorf("%s is looked up again", fact)
-			}
+			_, known := r.LookedUp[fact]
+			expect.That(t, !known, "%s is looked up again", fact)
 		}
 		facts, _, err := h.Collect(ctx, "", r.Entity, wanted)
 		return facts, err
@@ -294,14 +289,11 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 		return pointsOf("entity.value", 3)(in)
 	})))
 	report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next, nil))(t)
-	if len(report.Types) != 2 || report.Types[0].Refused != 0 || report.Types[1].Refused != 30 ||
-		report.Types[1].Checks != 30 {
-		t.Errorf("%+v", report.Types)
-	}
+	expect.That(t, len(report.Types) == 2 && report.Types[0].Refused == 0 && report.Types[1].Refused == 30 &&
+		report.Types[1].Checks == 30, "%+v", report.Types)
 	again := expect.Value(now.ring.Replay(t.Context(), next, next, nil))(t)
-	if len(again.Types) != 1 || again.Types[0].Checks != 30 || again.Flips() != 0 {
-		t.Errorf("refused by the lineup in force too: %+v", again.Types)
-	}
+	expect.That(t, len(again.Types) == 1 && again.Types[0].Checks == 30 && again.Flips() == 0,
+		"refused by the lineup in force too: %+v", again.Types)
 }
 
 // A call that the host could not complete is repeated.
@@ -317,10 +309,8 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 			}
 			return pointsOf("entity.value", 3)(in)
 		}))), nil)
-	if err != nil || calls != 3 || report.Types[0].Refused != 0 ||
-		report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
-		t.Errorf("after %d calls: %+v, %v", calls, report, err)
-	}
+	expect.That(t, err == nil && calls == 3 && report.Types[0].Refused == 0 &&
+		report.Types[0].Verdicts[check.Allow][check.Allow] == 1, "after %d calls: %+v, %v", calls, report, err)
 }
 
 // What the lineup in force already changed since the checks is not the candidate's doing.
@@ -344,9 +334,7 @@ func TestReplayComparesWithTheLineupInForce(t *testing.T) {
 		"what was in force before that": {lineup(-2, bands, local, status), true},
 	} {
 		report := expect.Value(now.ring.Replay(t.Context(), forced, c.next, nil))(t)
-		if (report.Flips() > 0) != c.flips || report.Types[0].Checks != 30 {
-			t.Errorf("%s: %+v", name, report.Types)
-		}
+		expect.That(t, (report.Flips() > 0) == c.flips && report.Types[0].Checks == 30, "%s: %+v", name, report.Types)
 	}
 }
 
@@ -356,13 +344,10 @@ func TestReport(t *testing.T) {
 	now.check(t, values()[0])
 	candidate := lineup(2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
 	report, err := now.ring.Report(t.Context(), now.Live, candidate, nil)
-	if err != nil || report.Flips() != 1 || len(report.ReferenceFlips) == 0 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Flips() == 1 && len(report.ReferenceFlips) != 0, "%+v, %v", report, err)
 	report, err = now.ring.Report(t.Context(), &check.Live{}, candidate, nil)
-	if err != nil || report.Flips() != 0 || len(report.Types)+len(report.References) != 0 {
-		t.Errorf("without a lineup in force: %+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Flips() == 0 && len(report.Types)+len(report.References) == 0,
+		"without a lineup in force: %+v, %v", report, err)
 }
 
 // Facts that nobody looked up when a check was answered are missing for a new layer, which the report says.
@@ -380,9 +365,7 @@ func TestMissingFactsAreCounted(t *testing.T) {
 	} {
 		report, err := now.ring.Replay(t.Context(), now.lineup(t),
 			lineup(-2, bands, old, member("new", "1", 1, pointsOf("dns.status", 1), c.facts...)), nil)
-		if err != nil || report.Types[0].Missing != c.missing {
-			t.Errorf("%s: %v, %+v", name, err, report)
-		}
+		expect.That(t, err == nil && report.Types[0].Missing == c.missing, "%s: %v, %+v", name, err, report)
 	}
 }
 
@@ -396,9 +379,8 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 		now.check(t, v)
 		want, r := next.check(t, v), now.recorded[i]
 		fused, _, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-		if err != nil || fused.Score != want.Score {
-			t.Errorf("%s: rescored %d, %v, observed %d", v.Value, fused.Score, err, want.Score)
-		}
+		expect.That(t, err == nil && fused.Score == want.Score, "%s: rescored %d, %v, observed %d", v.Value,
+			fused.Score, err, want.Score)
 		expect.Equal(t, "the record was changed", len(r.LookedUp), 0)
 		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
 			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
@@ -458,9 +440,7 @@ func TestReplayTakesTurns(t *testing.T) {
 			})
 			switch {
 			case cancelled:
-				if !errors.Is(err, context.Canceled) || report != nil {
-					t.Errorf("cancelled: %v, %+v", err, report)
-				}
+				expect.That(t, errors.Is(err, context.Canceled) && report == nil, "cancelled: %v, %+v", err, report)
 			case err != nil || report.Remembered != 60 || report.Types[0].Checks+report.Types[1].Checks != 10:
 				t.Errorf("at the %s: %v, %+v", name, err, report)
 			}

@@ -80,18 +80,15 @@ func newProgram(choices []byte, counted bool) []byte {
 	sections := [][]byte{
 		section(idType, types...),
 		section(idImport, cat(str("env"), str("mix"), []byte{0, 3}), cat(str("env"), str("note"), []byte{0, 6})),
-		section(idFunction, declared...),
-		section(idTable, []byte{byte(FuncRef), 1, tableEntries, tableEntries}),
+		section(idFunction, declared...), section(idTable, []byte{byte(FuncRef), 1, tableEntries, tableEntries}),
 		section(idMemory, []byte{1, programPages, programMaxPages}), section(idGlobal, globals...),
 		section(idExport, exports...),
 	}
 	if at := slices.Index(p.functions, 0); start && at >= functionAt {
 		sections = append(sections, rawSection(idStart, u(uint32(at))))
 	}
-	return module(append(sections,
-		section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(entries...)),
-			cat([]byte{1, 0}, vec(entries...))),
-		rawSection(idDataCount, u(2)), section(idCode, bodies...),
+	return module(append(sections, section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(entries...)),
+		cat([]byte{1, 0}, vec(entries...))), rawSection(idDataCount, u(2)), section(idCode, bodies...),
 		section(idData, cat([]byte{0, opI32Const, 16, opEnd}, str("active data")),
 			cat([]byte{1}, sized(repeat(passiveBytes, 'p')))))...)
 }
