@@ -185,8 +185,7 @@ func (h *chaosHost) signal(sig syscall.Signal) {
 
 func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 	return hosttest.TryHost(r.T, hosttest.Command(context.WithoutCancel(r.Context()), r.hosts[i].dir,
-		r.hosts[i].proxy.URL,
-		"--webhook-allow=127.0.0.1/32"))
+		r.hosts[i].proxy.URL, "--webhook-allow=127.0.0.1/32"))
 }
 
 // startPostgres starts a Postgres of the test's own. If file systems can be mounted, its write-ahead log is on a small

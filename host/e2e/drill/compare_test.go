@@ -40,12 +40,8 @@ func compare(t *testing.T, h *chaos.History, b *installation.Backend, dir, url s
 		t.Error(d)
 	}
 	for _, report := range hosttest.OutputJSON[[]auditlog.Report](t, dir, url, "audit", "verify") {
-		if !report.OK {
-			t.Errorf("audit verify: %+v", report)
-		}
+		expect.That(t, report.OK, "audit verify: %+v", report)
 	}
-	if h.Count(http.StatusOK) == 0 {
-		t.Error("no check was answered")
-	}
+	expect.That(t, h.Count(http.StatusOK) != 0, "no check was answered")
 	return state, differences
 }

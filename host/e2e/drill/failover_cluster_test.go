@@ -145,9 +145,7 @@ postgresql:
 func binaries(t testing.TB) string {
 	t.Helper()
 	all := expect.Value(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
-	if len(all) == 0 {
-		t.Fatal("the drill needs Debian's postgresql")
-	}
+	expect.Must(t, len(all) != 0, "the drill needs Debian's postgresql")
 	return slices.Max(all)
 }
 
@@ -188,9 +186,8 @@ func (d *failover) run(name string, args ...string) *exec.Cmd {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.owner, Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		d.Fatalf("the drill needs Debian's patroni, etcd-server, haproxy and postgresql: %v", err)
-	}
+	err := cmd.Start()
+	expect.Must(d, err == nil, "the drill needs Debian's patroni, etcd-server, haproxy and postgresql: %v", err)
 	d.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -81,9 +81,7 @@ type failover struct {
 func (d *failover) await(what string, holds func() bool) {
 	d.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			d.Fatalf("timed out waiting for %s; the logs are in %s", what, d.dir)
-		}
+		expect.Must(d, !time.Now().After(deadline), "timed out waiting for %s; the logs are in %s", what, d.dir)
 		<-time.After(50 * time.Millisecond)
 	}
 }
@@ -232,8 +230,7 @@ func (d *failover) finish(kills []kill) {
 		}
 	}
 	d.Log("\n" + text)
-	if lost+doubled > 0 || checks != used || len(answered) == 0 {
-		d.Error("checks were lost, doubled or not counted")
-	}
+	expect.That(d, lost+doubled == 0 && checks == used && len(answered) != 0,
+		"checks were lost, doubled or not counted")
 	expect.NoError(d, d.results.write("Failover", text))
 }

@@ -102,9 +102,7 @@ func TestRollingRestart(t *testing.T) {
 	busy, lost := history.Count(http.StatusServiceUnavailable), history.Count(0)
 	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, %d lost",
 		2*restarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
-	if lost > 0 {
-		t.Errorf("%d requests were lost", lost)
-	}
+	expect.That(t, lost == 0, "%d requests were lost", lost)
 	awaitRest(t, database)
 	for _, h := range hosts {
 		h.Stop(t, syscall.SIGTERM)

@@ -156,9 +156,8 @@ func compileAndRun(t *testing.T, folder, compiler string, args ...string) {
 	for _, cmd := range []*exec.Cmd{exec.CommandContext(t.Context(), compiler, args...),
 		exec.CommandContext(t.Context(), "./shown")} {
 		cmd.Dir = folder
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", cmd, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		expect.That(t, err == nil, "%s: %v\n%s", cmd, err, out)
 	}
 }
 
@@ -187,8 +186,7 @@ func TestAccessors(t *testing.T) {
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
 			for _, value := range []string{
 				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
-				"a\u202eb\u2800c\ufffdd",
-				"न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
+				"a\u202eb\u2800c\ufffdd", "न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
 			} {
 				long := strings.TrimSpace(strings.Repeat(strings.Repeat("n", 200)+" ", 24))
 				facts := hosttest.WriteFile(t, "facts.json", fmt.Appendf(nil, `{"dns.ns": %q, "dns.wildcard": "no",

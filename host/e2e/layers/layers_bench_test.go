@@ -134,9 +134,8 @@ func buildNatively(
 		expect.NoError(b, os.WriteFile(list, overlay, 0o600))
 		build := exec.CommandContext(b.Context(), "go", "build", "-overlay", list, "-o", binary, "./plugins/"+name)
 		build.Dir = source.Root
-		if text, err := build.CombinedOutput(); err != nil {
-			b.Fatalf("building %s natively: %v\n%s", name, err, text)
-		}
+		text, err := build.CombinedOutput()
+		expect.Must(b, err == nil, "building %s natively: %v\n%s", name, err, text)
 		all = append(all, startNatively(b, binary, facts))
 	}
 	return all

@@ -143,9 +143,7 @@ func TestLabelledFlips(t *testing.T) {
 		_, _ = now.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: plan},
 			Fields: []check.Field{in}})
 	}
-	if len(world.recorded) < 15_000 {
-		t.Fatalf("%d checks were recorded", len(world.recorded))
-	}
+	expect.Must(t, len(world.recorded) >= 15_000, "%d checks were recorded", len(world.recorded))
 	checks, bytes := ring.Size()
 	t.Logf("%d checks take %d bytes in the ring", checks, bytes)
 
