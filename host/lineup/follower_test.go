@@ -297,7 +297,8 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 // has to poll.
 func TestSupersededLoadIsAbandoned(t *testing.T) {
 	t.Parallel()
-	expect.Each(t, map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}, func(t *testing.T, interval time.Duration) {
+	intervals := map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}
+	expect.Each(t, intervals, func(t *testing.T, interval time.Duration) {
 		h := newHost(t, postgrestest.Database(t))
 		h.follower.pollInterval = interval
 		heavy := module(t, "heavy", "1.0.0", 10)

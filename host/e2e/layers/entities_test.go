@@ -24,8 +24,8 @@ var (
 	entitiesSeed = flag.Uint64("entities-seed", 1, "seed of the entities")
 )
 
-// No valid entity makes a layer fail, whatever is known about it: not the layers of this repository, nor the first layer
-// of a project in any language, nor the examples (TestExampleLayers).
+// No valid entity makes a layer fail, whatever is known about it: not the layers of this repository, nor the first
+// layer of a project in any language, nor the examples (TestExampleLayers).
 func TestNoEntityMakesALayerFail(t *testing.T) {
 	t.Parallel()
 	for _, m := range hosttest.BuiltLayers(t) {
