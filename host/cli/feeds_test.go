@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"bytes"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/server"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 func TestFeedsCommands(t *testing.T) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"bytes"
 	"strconv"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"assay/registry/expect"
 )
 
 // TestHelpFitsOneScreen prints every page of help, which must fit 45 lines of 100 columns.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"context"
 	"fmt"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/customer/webhook"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // testWebhooks covers the lifecycle of an endpoint: setting it, delivery, failure, resending, listing, rotation of the

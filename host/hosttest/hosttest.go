@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/access/keyring"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
@@ -130,20 +129,6 @@ func BuiltLayers(t testing.TB) []registry.Module {
 		installation.QuietLog(&terminal.Terminal{Err: t.Output()})))(t)
 	modules := expect.Value(source.BuildAll(t.Context(), nil))(t)
 	return modules
-}
-
-// LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
-func LayerSandbox(t testing.TB) *sandbox.Sandbox {
-	t.Helper()
-	return DirSandbox(t, SharedDir(t))
-}
-
-// DirSandbox returns a sandbox with the compiled layers of a data directory.
-func DirSandbox(t testing.TB, dir string) *sandbox.Sandbox {
-	t.Helper()
-	keys := expect.Value(keyring.Load(filepath.Join(dir, "secret")))(t)
-	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(dir, "compiled"), CacheKey: keys.Cache,
-		Instances: 1, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
 }
 
 // Command returns the assay command with a data directory and a database. "" means the private database.

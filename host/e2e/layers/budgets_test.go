@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // TestBudgets computes the most fuel that each first-party layer burns on long and hostile input. Its budget is at
@@ -19,7 +19,7 @@ func TestBudgets(t *testing.T) {
 	for _, m := range hosttest.BuiltLayers(t) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
-			box := hosttest.LayerSandbox(t)
+			box := sandboxOf(t, nil)
 			plugin, err := box.OpenShared(t.Context(), m) // the costlier way: the guest collects its garbage
 			expect.NoError(t, err)
 			defer func() {

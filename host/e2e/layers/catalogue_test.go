@@ -5,7 +5,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"maps"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/lineup/rehearsal"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party

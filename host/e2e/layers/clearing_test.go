@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"context"
 	"math"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"assay/host/internal/terminal"
 	lineups "assay/host/lineup"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // known is a check.Collector of facts that a test changes between checks.

@@ -5,7 +5,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -18,6 +17,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 var updateFuel = flag.Bool("update-fuel", false, "rewrite the recorded fuel in testdata/fuel.json")

@@ -22,7 +22,7 @@ import (
 func BenchmarkLayers(b *testing.B) {
 	for _, m := range hosttest.BuiltLayers(b) {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
-			box := hosttest.LayerSandbox(b)
+			box := sandboxOf(b, nil)
 			plugin := expect.Value(box.OpenShared(b.Context(), m))(b)
 			defer plugin.Close(b.Context())
 			facts := benchFacts(b, m.Manifest)

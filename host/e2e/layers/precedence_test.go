@@ -1,12 +1,12 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"maps"
 	"testing"
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 // TestPrecedence checks in the default lineup that popularity and age, which a site on a shared host has from its host,

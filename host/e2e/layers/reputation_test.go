@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // patientLedger waits for a disk that other tests keep busy.

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"assay/registry/expect"
 )
 
 // Server is a DNS server.
@@ -65,7 +63,10 @@ func Start(t testing.TB, zone string) *Server {
 func listen(t testing.TB) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 20 {
-		udp := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
 		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
 		if err == nil {
 			return udp, tcp
@@ -86,7 +87,9 @@ func (s *Server) Add(t testing.TB, zone string) {
 			continue
 		}
 		rr, err := dns.NewRR(line)
-		expect.Must(t, err == nil, "zone line %q: %v", line, err)
+		if err != nil {
+			t.Fatalf("zone line %q: %v", line, err)
+		}
 		name := dns.CanonicalName(rr.Header().Name)
 		s.records[name] = append(s.records[name], rr)
 	}
