@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/user"
@@ -91,21 +90,12 @@ func (d *failover) startHosts() {
 		})
 	}
 	expect.NoError(d, starting.Wait())
-	secrets := map[string]string{}
-	receiver := httptest.NewServer(d.history.Receiver(func(account string) string { return secrets[account] }))
-	d.Cleanup(receiver.Close)
-	b := hosttest.OpenStore(d, d.dirs[0], d.url)
-	d.keys = chaos.Keys{Pseudonym: b.Keys.Pseudonym, Graph: b.Keys.Graph, Erased: b.Keys.Erased}
+	d.backend = hosttest.OpenStore(d, d.dirs[0], d.url)
 	var clients []*chaos.Client
 	for range 4 {
-		issued, err := installation.IssueKey(d.Context(), b.Store, storetest.Plan(d, "pro", 1_000_000_000), "drill")
-		expect.NoError(d, err)
-		client := &chaos.Client{Account: issued.Account, Batches: true}
-		client.SetKey(issued.ID, issued.Secret)
-		clients = append(clients, client)
-		secrets[issued.Account], err = b.Store.SetEndpoint(d.Context(), issued.Account, receiver.URL+"/"+issued.Account)
-		expect.NoError(d, err)
+		clients = append(clients, newClient(d, d.backend, installation.Unlimited()))
 	}
+	receiveEvents(d, d.backend, &d.history, clients...)
 	d.load = chaos.NewLoad(&d.history, clients, len(d.hosts), func(i int) string { return d.hosts[i].URL })
 }
 

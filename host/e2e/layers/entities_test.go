@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -35,15 +34,9 @@ func TestNoEntityMakesALayerFail(t *testing.T) {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
 			_, file := hosttest.NewLayer(t, "first", language)
-			scoreEntitiesBy(t, file)
+			scoreEntities(t, moduleIn(t, file))
 		})
 	}
-}
-
-// scoreEntitiesBy is scoreEntities for the layer in a file.
-func scoreEntitiesBy(t *testing.T, file string) {
-	t.Helper()
-	scoreEntities(t, expect.Value(registry.OpenModule(expect.Value(os.ReadFile(file))(t)))(t))
 }
 
 func scoreEntities(t *testing.T, m registry.Module) {

@@ -32,7 +32,7 @@ func TestExampleLayers(t *testing.T) {
 				}
 				t.Fatal(out)
 			}
-			scoreEntitiesBy(t, filepath.Join(a.Folder, name, "plugin.wasm"))
+			scoreEntities(t, moduleIn(t, filepath.Join(a.Folder, name, "plugin.wasm")))
 			expect.That(t, strings.Contains(out, " cases passed, ") && !strings.Contains(out, "  no case "),
 				"not every signal and fact has a case:\n%s", out)
 			for _, file := range expect.Value(filepath.Glob(filepath.Join(folder, "signals.*")))(t) {

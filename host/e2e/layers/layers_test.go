@@ -103,6 +103,12 @@ func opened(t testing.TB, m registry.Module) *sandbox.Plugin {
 	return expect.Value(once.(func() (*sandbox.Plugin, error))())(t)
 }
 
+// moduleIn returns the layer in a file.
+func moduleIn(t *testing.T, file string) registry.Module {
+	t.Helper()
+	return expect.Value(registry.OpenModule([]byte(hosttest.ReadText(t, file))))(t)
+}
+
 // members returns layers with their places in the default lineup.
 func members(t testing.TB, names ...string) []check.Member {
 	t.Helper()
