@@ -63,7 +63,7 @@ rolling times="20" drain="2s":
 
 # Let every layer of the repository, every example and the first layer of each language score so many random entities
 entities count="1000000" seed="1":
-    go test ./host/e2e/layers -run '^TestNoEntityMakesALayerFail$' -v -timeout 0 -entities {{count}} -entities-seed {{seed}}
+    go test ./host/e2e/layers -run '^(TestNoEntityMakesALayerFail|TestExampleLayers)$' -v -timeout 0 -entities {{count}} -entities-seed {{seed}}
 
 # Kill the leader of a Patroni cluster under load, and compare every answer with the records. Needs Debian's patroni,
 # etcd-server and haproxy

@@ -148,8 +148,7 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=",
 		"-buildmode=c-shared", "-o", out, ".")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly",
-		"GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("running go build: %w\n%s", err, bytes.TrimSpace(text))
 	}

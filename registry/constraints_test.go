@@ -36,8 +36,7 @@ func constrained() (registry.LineupDocument, []registry.Manifest) {
 		{Name: "age", Class: registry.Clearing, Entities: both, ScoreRange: &[2]int{-100, 0}},
 	}
 	lineup := registry.LineupDocument{
-		Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{
+		Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupLayer{
 			{Layer: "lists@1.0.0", Weight: registry.ForAll(9)},
 			{Layer: "spelling@1.0.0", Weight: registry.ForAll(5)},
 			{Layer: "age@1.0.0", Weight: registry.ForAll(3)},

@@ -12,8 +12,7 @@ import (
 // with a setting.
 func fit() (registry.LineupDocument, []registry.Manifest) {
 	l := registry.LineupDocument{
-		Bias: registry.ForAll(-3), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{
+		Bias: registry.ForAll(-3), Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupLayer{
 			{Layer: "lists@1.0.0", Weight: registry.ForAll(5), Required: true},
 			{Layer: "hours@1.0.0", Weight: registry.ForAll(1), Config: map[string]string{"zone": "UTC"}},
 		},

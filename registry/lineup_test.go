@@ -15,8 +15,7 @@ import (
 // lineup is a valid lineup.
 func lineup() document {
 	return document{
-		"note": "why", "bias": -4.5, "bands": document{"review": 40, "block": 70},
-		"layers": []any{
+		"note": "why", "bias": -4.5, "bands": document{"review": 40, "block": 70}, "layers": []any{
 			document{"layer": "domain@1.0.0", "weight": 6, "required": true},
 			document{"layer": "email@2.0.0-rc.1+b2", "weight": 0.5, "config": document{"floor": "7"}},
 		},
@@ -229,12 +228,10 @@ func TestDiff(t *testing.T) {
 		}},
 		{"a layer added", at(0, 40, 70, a), at(0, 40, 70, b, a),
 			[]registry.Change{{What: "b: layer", From: "none", To: "b@1.0.0"}}},
-		{"everything of a layer, sorted by name",
-			at(0, 40, 70, b, a),
+		{"everything of a layer, sorted by name", at(0, 40, 70, b, a),
 			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) {
 				i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", registry.ForAll(3.5), false, nil
-			}), edit(a, func(i *registry.LineupLayer) { i.Weight = registry.ForAll(0) })),
-			[]registry.Change{
+			}), edit(a, func(i *registry.LineupLayer) { i.Weight = registry.ForAll(0) })), []registry.Change{
 				{What: "a: weight", From: "2", To: "0"},
 				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},
 				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
@@ -258,18 +255,15 @@ func TestDiff(t *testing.T) {
 				{What: "b: class", From: "style", To: "clearing"},
 			}},
 		{"a floor", at(0, 40, 70, clearing),
-			at(0, 40, 70, edit(clearing, func(i *registry.LineupLayer) { i.Floor = &floor })),
-			[]registry.Change{
+			at(0, 40, 70, edit(clearing, func(i *registry.LineupLayer) { i.Floor = &floor })), []registry.Change{
 				{What: "b: lowest score", From: "-60", To: "-40"}, {What: "b: floor", From: "none", To: "-40"},
 			}},
 		{"settings that look alike when joined",
 			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"x": "1 y=2"} })),
-			at(0, 40, 70, b),
-			[]registry.Change{{What: "b: config", From: `x="1 y=2"`, To: "x=1 y=2"}}},
+			at(0, 40, 70, b), []registry.Change{{What: "b: config", From: `x="1 y=2"`, To: "x=1 y=2"}}},
 		{"a setting that could not be printed",
 			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })),
-			at(0, 40, 70, b),
-			[]registry.Change{{What: "b: config", From: `"\x1b[2J"="a\nb"`, To: "x=1 y=2"}}},
+			at(0, 40, 70, b), []registry.Change{{What: "b: config", From: `"\x1b[2J"="a\nb"`, To: "x=1 y=2"}}},
 	} {
 		expect.NoDiff(t, c.name+": changes", c.want, registry.Diff(c.from, c.to, plugins))
 	}
@@ -311,9 +305,8 @@ func TestOpenLineup(t *testing.T) {
 	expect.Must(t, err == nil && !strings.Contains(string(text), "why") && !strings.Contains(string(text), "base"),
 		"canonical text %s, %v", text, err)
 	opened := expect.Value(registry.OpenLineup(text, registry.LineupHash(text)))(t)
-	if again, err := opened.Canonical(); err != nil || string(again) != string(text) {
-		t.Errorf("read and written: %s, %v, want %s", again, err, text)
-	}
+	again, err := opened.Canonical()
+	expect.That(t, err == nil && string(again) == string(text), "read and written: %s, %v, want %s", again, err, text)
 	digest, ok := opened.Layers[0].ModuleDigest()
 	expect.That(t, ok && digest == (registry.Digest{1}), "digest %v, %v", digest, ok)
 	reweighed := bytes.Replace(text, []byte("1e-7"), []byte("1e-8"), 1)

@@ -61,8 +61,7 @@ func TestDiffManifests(t *testing.T) {
 		for i, change := range registry.DiffManifests(to, from) {
 			back = back || change.Grants
 			expect.That(t, change.From == got[i].To && change.To == got[i].From, "%s: the other direction is %+v",
-				c.name,
-				change)
+				c.name, change)
 		}
 		expect.Equal(t, c.name+": the other direction grants more", back, c.back)
 	}

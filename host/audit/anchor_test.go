@@ -29,14 +29,12 @@ func TestAnchorRoundTrip(t *testing.T) {
 		"zero hash":   {Chain: 3, Seq: 10},
 	} {
 		want := audit.Anchor{Head: head, Before: cut.Before}
-		if got, err := signer.OpenAnchor(must(signer.Anchor(want))); err != nil || got != want {
-			t.Errorf("%s: opened as %+v, %v", name, got, err)
-		}
+		got, err := signer.OpenAnchor(must(signer.Anchor(want)))
+		expect.That(t, err == nil && got == want, "%s: opened as %+v, %v", name, got, err)
 	}
 	odd := audit.NewSigner("assay.example/chain/7", sequence(0, 32))
-	if got, err := odd.OpenAnchor(must(odd.Anchor(cut))); err != nil || got != cut {
-		t.Errorf("with a chain in the key's name: %+v, %v", got, err)
-	}
+	got, err := odd.OpenAnchor(must(odd.Anchor(cut)))
+	expect.That(t, err == nil && got == cut, "with a chain in the key's name: %+v, %v", got, err)
 	expect.Failure(t, expect.ErrorOf(audit.NewSigner("two words", sequence(0, 32)).Anchor(cut)),
 		"an invalid name signs")
 }
@@ -105,14 +103,11 @@ func FuzzOpenAnchor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, signed string) {
 		got, err := signer.OpenAnchor(signed)
 		if err != nil {
-			if got != (audit.Anchor{}) {
-				t.Errorf("an error was returned with the anchor %+v", got)
-			}
+			expect.That(t, got == (audit.Anchor{}), "an error was returned with the anchor %+v", got)
 			return
 		}
-		if again, err := signer.OpenAnchor(must(signer.Anchor(got))); err != nil || again != got {
-			t.Errorf("%+v, signed again, opened as %+v, %v", got, again, err)
-		}
+		again, err := signer.OpenAnchor(must(signer.Anchor(got)))
+		expect.That(t, err == nil && again == got, "%+v, signed again, opened as %+v, %v", got, again, err)
 	})
 }
 
@@ -126,8 +121,7 @@ func FuzzSignedText(f *testing.F) {
 			return
 		}
 		got, err := signer.OpenAnchor(string(signed))
-		if err == nil && signedText(t, text, signer) != must(signer.Anchor(got)) {
-			t.Errorf("%q opens as %+v, whose text differs", text, got)
-		}
+		expect.That(t, err != nil || signedText(t, text, signer) == must(signer.Anchor(got)),
+			"%q opens as %+v, whose text differs", text, got)
 	})
 }

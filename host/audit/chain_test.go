@@ -86,9 +86,8 @@ func TestPseudonymsDiffer(t *testing.T) {
 		"shifted type and value": audit.Pseudonym([]byte("key"), []byte("salt"), "emailv", "alue"),
 		"all in the value":       audit.Pseudonym([]byte("key"), nil, "", "saltemailvalue"),
 	} {
-		if other, ok := seen[string(p)]; ok {
-			t.Errorf("%s and %s have the same pseudonym", name, other)
-		}
+		other, ok := seen[string(p)]
+		expect.That(t, !ok, "%s and %s have the same pseudonym", name, other)
 		seen[string(p)] = name
 	}
 }
@@ -153,9 +152,8 @@ func TestLeafDistinguishesShiftedFields(t *testing.T) {
 				Kind: audit.Kind(parts[0]), At: parts[1], Ref: parts[2], Account: parts[3], Key: parts[4],
 				Verdict: parts[5], Digest: []byte(parts[6]),
 			})
-			if other, ok := leaves[leaf]; ok {
-				t.Fatalf("%q and %q have the same leaf", parts, other)
-			}
+			other, ok := leaves[leaf]
+			expect.Must(t, !ok, "%q and %q have the same leaf", parts, other)
 			leaves[leaf] = append([]string{}, parts...)
 			return
 		}
@@ -177,9 +175,8 @@ func TestLeafDistinguishesShiftedFields(t *testing.T) {
 		"score and verdict":   {{Score: 0x61, Verdict: ""}, {Score: 0, Verdict: "a"}},
 		"revision and digest": {{Revision: 1 << 8, Digest: nil}, {Revision: 1, Digest: []byte{0}}},
 	} {
-		if audit.Leaf(nonce, pair[0]) == audit.Leaf(nonce, pair[1]) {
-			t.Errorf("%s: two records have the same leaf", name)
-		}
+		expect.That(t, audit.Leaf(nonce, pair[0]) != audit.Leaf(nonce, pair[1]), "%s: two records have the same leaf",
+			name)
 	}
 }
 
@@ -188,9 +185,8 @@ func TestLeafAndLinkInputsDiffer(t *testing.T) {
 	// A link's input must never be a valid leaf input (RFC 6962 section 2.1), with the chain's bytes as a nonce.
 	head := audit.Genesis(0)
 	leaf := audit.Leaf(head.Hash[:], audit.Record{})
-	if head.Next(audit.Hash{}).Hash == leaf || strings.Contains(string(leaf[:]), string(head.Hash[:8])) {
-		t.Error("a link hashes like a leaf")
-	}
+	expect.That(t, head.Next(audit.Hash{}).Hash != leaf && !strings.Contains(string(leaf[:]), string(head.Hash[:8])),
+		"a link hashes like a leaf")
 }
 
 func BenchmarkAppend(b *testing.B) {

@@ -48,10 +48,11 @@ func TestSplitCheckpoints(t *testing.T) {
 	witness := audit.NewSigner("witness.example", sequence(9, 32))
 	opened := must(note.Open([]byte(b), note.VerifierList(must(note.NewVerifier(signer.VerifierKey())))))
 	cosigned := string(must(note.Sign(opened, witness)))
-	for name, split := range map[string]struct {
+	type testCase struct {
 		file string
 		want []string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"nothing":              {"", nil},
 		"white space":          {"\n \n\n\n", nil},
 		"one":                  {a, []string{a}},
@@ -62,12 +63,9 @@ func TestSplitCheckpoints(t *testing.T) {
 		"lines before":         {"\n\n\n" + a, []string{a}},
 		"with two signatures":  {a + cosigned + c, []string{a, cosigned, c}},
 		"text of another kind": {"hello\n", []string{"hello\n"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.NoDiff(t, "parts", split.want, audit.SplitCheckpoints(split.file))
-		})
-	}
+	}, func(t *testing.T, split testCase) {
+		expect.NoDiff(t, "parts", split.want, audit.SplitCheckpoints(split.file))
+	})
 }
 
 func must[T any](v T, err error) T {
@@ -90,9 +88,7 @@ func FuzzSplitCheckpoints(f *testing.F) {
 			t.Errorf("%q is missing from the parts %q", want, got)
 		}
 		for _, p := range parts {
-			if strings.TrimSpace(p) == "" {
-				t.Errorf("a part of white space: %q", parts)
-			}
+			expect.That(t, strings.TrimSpace(p) != "", "a part of white space: %q", parts)
 		}
 		// Text before a checkpoint, ended by an empty line, must not hide it.
 		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") &&

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
+	"assay/registry/expect"
 )
 
 // erasure returns a signed erasure's row.
@@ -32,9 +33,8 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 			left = tr.prunedAt(anchor, tr.at(anchor))
 		}
 		for _, row := range left.rows {
-			if err := v.Add(row); err != nil {
-				t.Fatalf("from %d: %v", anchor, err)
-			}
+			err := v.Add(row)
+			expect.Must(t, err == nil, "from %d: %v", anchor, err)
 		}
 		if err := v.Close(left.head); err != nil || v.Erased != erased || v.Erasures != 1 {
 			t.Errorf("from %d: %v, %d erased by %d", anchor, err, v.Erased, v.Erasures)
@@ -50,8 +50,6 @@ func TestErasureIsSignedAsDocumented(t *testing.T) {
 	message := "assay erasure, version 1\n" + "\x00\x00\x00\x03" +
 		"\x00\x00\x00\x00\x00\x00\x01\x02" + string(sequence(0, 32)) + "\x00\x00\x00\x00\x00\x00\x01\x03" +
 		string(sequence(32, 32))
-	if !ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message),
-		must(erasers.SignErasure(3, erased))) {
-		t.Error("another message was signed")
-	}
+	expect.That(t, ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message),
+		must(erasers.SignErasure(3, erased))), "another message was signed")
 }

@@ -39,27 +39,23 @@ func TestRotation(t *testing.T) {
 		key := must(first.With([]string{statement}))
 		tree := must(s.SignTree(head))
 		got, err := key.OpenSigned(tree)
-		if err != nil || got.TreeHead != head || got.Replaced.IsZero() == test.replaced {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		expect.That(t, err == nil && got.TreeHead == head && got.Replaced.IsZero() != test.replaced, "%s: %+v, %v",
+			name, got, err)
 		bySecond := !test.replaced && test.uses&audit.Checkpoints != 0
-		if _, err := first.OpenTree(tree); (err != nil) != bySecond {
-			t.Errorf("%s: the first key alone: %v", name, err)
-		}
+		_, err = first.OpenTree(tree)
+		expect.That(t, (err != nil) == bySecond, "%s: the first key alone: %v", name, err)
 		if len(first.Statements()) != 0 || len(key.Statements()) != 1 || key.Origin(1) != first.Origin(1) {
 			t.Errorf("%s: %v, %v", name, first.Statements(), key.Statements())
 		}
 		promise := audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated}
 		opened, err := key.OpenPromise(must(s.SignPromise(promise)))
-		if err != nil || opened.Replaced.IsZero() != (test.uses&audit.Records == 0 || !test.replaced) {
-			t.Errorf("%s: %+v, %v", name, opened, err)
-		}
+		expect.That(t, err == nil && opened.Replaced.IsZero() == (test.uses&audit.Records == 0 || !test.replaced),
+			"%s: %+v, %v", name, opened, err)
 		anchor := must(s.Anchor(cut))
 		by, err := key.OpenAnchor(anchor)
-		if err != nil || by.Head != cut.Head || by.Before != cut.Before ||
-			by.Replaced.IsZero() == (test.replaced && test.uses&audit.Checkpoints != 0) {
-			t.Errorf("%s: anchor %+v, %v", name, by, err)
-		}
+		expect.That(t, err == nil && by.Head == cut.Head && by.Before == cut.Before &&
+			by.Replaced.IsZero() != (test.replaced && test.uses&audit.Checkpoints != 0), "%s: anchor %+v, %v", name, by,
+			err)
 		own := must(audit.NewSigner(origin, sequence(0, 32)).SignTree(head))
 		expect.Equal(t, name+": without the witness", key.Own(own+"\u2014 witness.example AAAA\n"), own)
 	}
@@ -67,9 +63,8 @@ func TestRotation(t *testing.T) {
 	_, statement := rotation(t, audit.Checkpoints, rotated)
 	expect.NoError(t, stale.Learn([]string{statement}))
 	_, err := stale.SignTree(head)
-	if !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready(audit.Checkpoints) == nil {
-		t.Errorf("without the key that signs now: %v", err)
-	}
+	expect.That(t, errors.Is(err, audit.ErrKeyElsewhere) && stale.Ready(audit.Checkpoints) != nil,
+		"without the key that signs now: %v", err)
 	expect.Error(t, "with the key for records", stale.Ready(audit.Records), nil)
 }
 
@@ -149,9 +144,7 @@ func TestErasureAfterRotation(t *testing.T) {
 		last := audit.Leaf(nonce, r)
 		err := v.Add(audit.Row{Seq: 2, Leaf: last, Hash: v.Head.Next(last).Hash, Nonce: nonce, Record: r,
 			Erased: erased})
-		if (err == nil) != test.valid {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.That(t, (err == nil) == test.valid, "%s: %v", name, err)
 	}
 }
 
@@ -172,9 +165,7 @@ func TestFilesOfKeys(t *testing.T) {
 	log := audit.NewSigner("other.example/log", sequence(7, 32)).VerifierKey()
 	trusted, err := audit.TrustedKeys(log + "\n" + s.TreeKey(0) + "\n" + second + "\n" + s.TreeKey(4))
 	want := append(append([]string{log}, s.TreeKeys(audit.TreeHead{})...), s.TreeKeys(audit.TreeHead{Chain: 4})...)
-	if err != nil || !slices.Equal(trusted, want) {
-		t.Errorf("%q, %v, want %q", trusted, err, want)
-	}
+	expect.That(t, err == nil && slices.Equal(trusted, want), "%q, %v, want %q", trusted, err, want)
 }
 
 func FuzzStatements(f *testing.F) {

@@ -19,9 +19,8 @@ func TestAcceptedLoss(t *testing.T) {
 		Lost: []audit.Head{nine, {Chain: 3, Seq: 11, Hash: audit.Hash{2}}}, Reason: "a failover lost 2 s: ticket 42"}
 	signed := must(signer.AcceptLoss(loss))
 	got, err := signer.OpenLoss(signed)
-	if diff := cmp.Diff(loss, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(loss, got)
+	expect.That(t, err == nil && diff == "", "%v (-want +got):\n%s", err, diff)
 	other := make([]byte, 32)
 	other[0] = 1
 	for name, text := range map[string]string{
@@ -45,8 +44,7 @@ func TestReasonsForLosses(t *testing.T) {
 		"Ausfall am Morgen, Störung 17": true, strings.Repeat("é", 500): true,
 		"": false, " ": false, "two\nlines": false, "a\x00byte": false, "\xff": false, strings.Repeat("é", 501): false,
 	} {
-		if err := audit.CheckReason(reason); (err == nil) != ok {
-			t.Errorf("%q: %v", reason, err)
-		}
+		err := audit.CheckReason(reason)
+		expect.That(t, (err == nil) == ok, "%q: %v", reason, err)
 	}
 }

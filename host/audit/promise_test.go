@@ -13,9 +13,8 @@ func TestPromises(t *testing.T) {
 	t.Parallel()
 	promise := audit.Promise{Chain: 2, Index: 7, Leaf: leaf(1), Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	signed := must(signer.SignPromise(promise))
-	if got, err := signer.OpenPromise(signed); err != nil || got != promise {
-		t.Errorf("opened as %+v, %v", got, err)
-	}
+	got, err := signer.OpenPromise(signed)
+	expect.That(t, err == nil && got == promise, "opened as %+v, %v", got, err)
 	tree := must(signer.SignTree(audit.TreeHead{Chain: 2, Size: 7, Root: leaf(1)}))
 	for name, text := range map[string]string{
 		"another index":   strings.Replace(signed, "\n7\n", "\n8\n", 1),

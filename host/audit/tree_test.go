@@ -117,9 +117,8 @@ func TestTakeReturnsWhatGrew(t *testing.T) {
 				}
 				delete(want, tile.TileID)
 			}
-			if len(want) > 0 || len(tree.Take()) > 0 {
-				t.Errorf("from %d, %d more: missing %v, or tiles are returned twice", from, n, want)
-			}
+			expect.That(t, len(want) == 0 && len(tree.Take()) == 0,
+				"from %d, %d more: missing %v, or tiles are returned twice", from, n, want)
 		}
 	}
 }
@@ -166,10 +165,9 @@ func TestAlteredTilesProveNothing(t *testing.T) {
 	head := all.head(t, 1000)
 	for id, hashes := range stored {
 		hashes[len(hashes)-1] ^= 1
-		if proof, err := audit.ProveInclusion(head, id.Index*256%1000, stored.read); err == nil &&
-			audit.CheckInclusion(head, id.Index*256%1000, leaf(id.Index*256%1000), proof) != nil {
-			t.Errorf("with %+v altered, an invalid proof is returned", id)
-		}
+		proof, err := audit.ProveInclusion(head, id.Index*256%1000, stored.read)
+		expect.That(t, err != nil || audit.CheckInclusion(head, id.Index*256%1000, leaf(id.Index*256%1000),
+			proof) == nil, "with %+v altered, an invalid proof is returned", id)
 		hashes[len(hashes)-1] ^= 1
 	}
 	delete(stored, audit.TileID{Level: 0, Index: 3})
@@ -183,9 +181,8 @@ func TestAlteredTilesProveNothing(t *testing.T) {
 	delete(stored, audit.TileID{Level: 0, Index: 1})
 	for _, index := range []int64{512, 999} {
 		proof, err := audit.ProveInclusion(head, index, stored.read)
-		if err != nil || audit.CheckInclusion(head, index, leaf(index), proof) != nil {
-			t.Errorf("after pruning, leaf %d has no proof: %v", index, err)
-		}
+		expect.That(t, err == nil && audit.CheckInclusion(head, index, leaf(index), proof) == nil,
+			"after pruning, leaf %d has no proof: %v", index, err)
 	}
 }
 
@@ -211,9 +208,7 @@ func TestTilePaths(t *testing.T) {
 		"tile/0/x999/x999/x999/x999/x999/x999/x999/x999/999": {},
 	} {
 		got, err := audit.ParseTilePath(path)
-		if got != want || (err == nil) != (want.Width > 0) {
-			t.Errorf("%s is parsed as %+v, %v", path, got, err)
-		}
+		expect.That(t, got == want && (err == nil) == (want.Width > 0), "%s is parsed as %+v, %v", path, got, err)
 		if err == nil && got.Path() != path {
 			t.Errorf("%s is written as %s", path, got.Path())
 		}

@@ -19,16 +19,13 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		signed := must(signer.SignTree(head))
 		expect.Equal(t, name+": signed as", must(signer.SignTree(head)), signed)
 		origin := signer.Origin(head.Chain)
-		if !strings.HasPrefix(signed, origin+"\n") || !strings.Contains(signed, "\n\n\u2014 "+origin+" ") {
-			t.Errorf("%s: the origin is not also the key's name: %q", name, signed)
-		}
+		expect.That(t, strings.HasPrefix(signed, origin+"\n") && strings.Contains(signed, "\n\n\u2014 "+origin+" "),
+			"%s: the origin is not also the key's name: %q", name, signed)
 		if got, err := signer.OpenTree(signed); err != nil || got != head {
 			t.Errorf("%s: opened as %+v, %v", name, got, err)
 		}
 		got, err := audit.ParseTreeHead(signed, head.Chain, signer.TreeKey(head.Chain))
-		if err != nil || got != head {
-			t.Errorf("%s: opened with the public key as %+v, %v", name, got, err)
-		}
+		expect.That(t, err == nil && got == head, "%s: opened with the public key as %+v, %v", name, got, err)
 		expect.Failure(t, expect.ErrorOf(signer.OpenAnchor(signed)), "%s: opens as an anchor of the chain", name)
 	}
 }
@@ -57,7 +54,6 @@ func TestInvalidTreeHeads(t *testing.T) {
 	} {
 		expect.Failure(t, expect.ErrorOf(signer.OpenTree(other)), "%s: opens", name)
 	}
-	if got, err := signer.OpenTree(signedText(t, text, tree)); err != nil || got != head {
-		t.Errorf("the valid text opens as %+v, %v", got, err)
-	}
+	got, err := signer.OpenTree(signedText(t, text, tree))
+	expect.That(t, err == nil && got == head, "the valid text opens as %+v, %v", got, err)
 }

@@ -168,8 +168,7 @@ func (v *Verifier) Close(stored Head) error {
 				"or an older backup was restored", last)}
 	}
 	if v.start.Seq > 0 && !v.pruned {
-		return &BreakError{v.Head.Chain, v.start.Seq,
-			"no record after the anchor reports the pruning"}
+		return &BreakError{v.Head.Chain, v.start.Seq, "no record after the anchor reports the pruning"}
 	}
 	if len(v.blank) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(v.blank)))

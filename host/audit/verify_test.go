@@ -130,10 +130,9 @@ func TestVerifierAcceptsValidChains(t *testing.T) {
 		}
 		checkpoints := []audit.Head{tr.at(0), tr.at(n), tr.at(n / 2), tr.at(n / 2), {Chain: tr.head.Chain + 1, Seq: 1}}
 		v, err := tr.verify(checkpoints...)
-		if err != nil || v.Head != tr.head || v.Erased != int64(len(tr.was)) || v.Erasures != erasures {
-			t.Errorf("a log of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased,
-				v.Erasures, len(tr.was), erasures)
-		}
+		expect.That(t, err == nil && v.Head == tr.head && v.Erased == int64(len(tr.was)) && v.Erasures == erasures,
+			"a log of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased, v.Erasures,
+			len(tr.was), erasures)
 		expect.Equal(t, "records covered by checkpoints", v.Covered, int64(n))
 	}
 }
@@ -155,12 +154,13 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 	forged := func(seq int) audit.Head {
 		return audit.Head{Chain: tr.head.Chain, Seq: int64(seq), Hash: audit.Hash{1}}
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		rows        storedLog
 		anchor      audit.Head
 		checkpoints []audit.Head
 		breaks      string // "" if the chain verifies
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"pruned":         {tr.prunedAt(7, tr.at(7)), tr.at(7), []audit.Head{tr.at(3), tr.at(7), tr.at(12)}, ""},
 		"all pruned":     {tr.prunedAt(20, tr.at(20)), tr.at(20), []audit.Head{tr.at(20)}, ""},
 		"pruned again":   {tr.prunedAt(0, tr.at(3)).prunedAt(7, tr.at(7)), tr.at(7), nil, ""},
@@ -183,22 +183,19 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 			"it reports the pruning of records up to 7"},
 		"a cut, and no anchor":   {tr.prunedAt(7, tr.at(7)), tr.at(0), nil, "the first stored record is number 8"},
 		"a cut after the anchor": {tr.prunedAt(9, tr.at(7)), tr.at(7), nil, "the first stored record is number 10"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := audit.NewVerifier(c.anchor, erasers.Public, c.checkpoints)
-			var err error
-			for _, row := range c.rows.rows {
-				if err = v.Add(row); err != nil {
-					break
-				}
+	}, func(t *testing.T, c testCase) {
+		v := audit.NewVerifier(c.anchor, erasers.Public, c.checkpoints)
+		var err error
+		for _, row := range c.rows.rows {
+			if err = v.Add(row); err != nil {
+				break
 			}
-			if err == nil {
-				err = v.Close(c.rows.head)
-			}
-			expect.Outcome(t, "verifying", err, c.breaks)
-		})
-	}
+		}
+		if err == nil {
+			err = v.Close(c.rows.head)
+		}
+		expect.Outcome(t, "verifying", err, c.breaks)
+	})
 }
 
 // mutations are single writes to the database. Each returns false if it does not apply to the log.
@@ -371,9 +368,7 @@ func TestVerifierDetectsEveryMutation(t *testing.T) {
 		}
 	}
 	for _, m := range mutations {
-		if done[m.name] < 10 {
-			t.Errorf("%s: tried only %d times", m.name, done[m.name])
-		}
+		expect.That(t, done[m.name] >= 10, "%s: tried only %d times", m.name, done[m.name])
 	}
 }
 
@@ -422,9 +417,8 @@ func TestCheckpointsBeyondTheEnd(t *testing.T) {
 	cut := storedLog{rows: tr.rows[:10], head: tr.at(10)}
 	for range 20 { // in random map order
 		_, err := cut.verify(tr.at(12), tr.at(20), tr.at(15), tr.at(10))
-		if err == nil || !strings.Contains(err.Error(), "covers 20:") {
-			t.Fatalf("a cut tail: %v; want an error with the number of records", err)
-		}
+		expect.Must(t, err != nil && strings.Contains(err.Error(), "covers 20:"),
+			"a cut tail: %v; want an error with the number of records", err)
 	}
 }
 
@@ -440,11 +434,12 @@ func TestBreaksAreLocated(t *testing.T) {
 		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
 	}
 	say := func(tr *storedLog, i int, row audit.Row) { tr.rows[i] = row; tr.link(i) }
-	for name, c := range map[string]struct {
+	type testCase struct {
 		tamper func(*storedLog)
 		reason string
 		seq    int64
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"record":      {func(tr *storedLog) { tr.rows[4].Record.Score++ }, "does not match its leaf", 5},
 		"short nonce": {func(tr *storedLog) { tr.rows[4].Nonce = nonce[:15]; tr.link(0) }, "nonce", 5},
 		"long nonce":  {func(tr *storedLog) { tr.rows[4].Nonce = sequence(0, 17); tr.link(0) }, "nonce", 5},
@@ -475,18 +470,14 @@ func TestBreaksAreLocated(t *testing.T) {
 			say(tr, 3, row)
 		}, "differs from the signed one", 4},
 		"head elsewhere": {func(tr *storedLog) { tr.head.Hash[0]++ }, "head is record 12", 12},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			broken := tr.clone()
-			c.tamper(&broken)
-			_, err := broken.verify()
-			var breaks *audit.BreakError
-			if !errors.As(err, &breaks) || breaks.Seq != c.seq || !strings.Contains(breaks.Reason, c.reason) {
-				t.Errorf("%v; want record %d and %q", err, c.seq, c.reason)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		broken := tr.clone()
+		c.tamper(&broken)
+		_, err := broken.verify()
+		var breaks *audit.BreakError
+		expect.That(t, errors.As(err, &breaks) && breaks.Seq == c.seq && strings.Contains(breaks.Reason, c.reason),
+			"%v; want record %d and %q", err, c.seq, c.reason)
+	})
 }
 
 func BenchmarkVerify(b *testing.B) {

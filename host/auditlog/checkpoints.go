@@ -227,8 +227,7 @@ func newest(f checkpointFile, key audit.Public) (texts []string) {
 		}
 	}
 	for _, text := range f.valid {
-		if head, err := key.OpenTree(text); err == nil && heads[head.Chain] == head &&
-			!slices.Contains(texts, text) {
+		if head, err := key.OpenTree(text); err == nil && heads[head.Chain] == head && !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

@@ -153,10 +153,9 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Parallel()
 	k, text, outside := exportedLog(t)
 	reports, err := verifyExport(t, text, k.Signer.Public, outside)
-	if err != nil || len(reports) != 3 || reports[0].Erased+reports[1].Erased != 2 || reports[0].Pruned != 2 ||
-		reports[0].Checkpoints == 0 || reports[1].Checkpoints == 0 {
-		t.Fatalf("the export as it is: %v, %+v\n%s", err, reports, text)
-	}
+	expect.Must(t, err == nil && len(reports) == 3 && reports[0].Erased+reports[1].Erased == 2 &&
+		reports[0].Pruned == 2 && reports[0].Checkpoints != 0 && reports[1].Checkpoints != 0,
+		"the export as it is: %v, %+v\n%s", err, reports, text)
 	dir, count := t.TempDir(), 0
 	names := map[string]string{} // what was changed, by file
 	changes(text, func(what string, changed []byte) {
@@ -167,26 +166,19 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 		names[file] = what
 	})
 	t.Logf("%d changes", count)
-	if count < 150 {
-		t.Errorf("only %d changes were made", count)
-	}
+	expect.That(t, count >= 150, "only %d changes were made", count)
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
 	files := []string{filepath.Join(dir, "whole.jsonl")}
 	for file := range names {
 		files = append(files, file)
 	}
 	out, notes := verifyInPython(t, k, files...)
-	if strings.Count(out, "is valid") < 2 || strings.Contains(notes, "whole.jsonl") {
-		t.Errorf("Python about the export as it is: %s", notes)
-	}
+	expect.That(t, strings.Count(out, "is valid") >= 2 && !strings.Contains(notes, "whole.jsonl"),
+		"Python about the export as it is: %s", notes)
 	for file, what := range names {
-		if !strings.Contains(notes, file+": ") {
-			t.Errorf("%s: not found by Python", what)
-		}
+		expect.That(t, strings.Contains(notes, file+": "), "%s: not found by Python", what)
 	}
-	if strings.Contains(notes, "Traceback") {
-		t.Errorf("Python failed: %s", notes)
-	}
+	expect.That(t, !strings.Contains(notes, "Traceback"), "Python failed: %s", notes)
 }
 
 // verifyInPython verifies exports with the verifier in examples/verify-python, and returns what it prints.
@@ -268,9 +260,8 @@ func TestDeletedCheckpoints(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, export, 0o600))
 		_, notes := verifyInPython(t, k, file)
 		expect.Outcome(t, "an export with an old checkpoint", err, test.want)
-		if !strings.Contains(notes, test.python) || test.python == "" && notes != "" {
-			t.Errorf("Python: %q, want %q", notes, test.python)
-		}
+		expect.That(t, strings.Contains(notes, test.python) && (test.python != "" || notes == ""),
+			"Python: %q, want %q", notes, test.python)
 	}
 }
 
@@ -288,9 +279,7 @@ func TestVerifyPublic(t *testing.T) {
 			_, err = conn.Exec(ctx, "DROP ROLE "+role)
 			err = errors.Join(err, conn.Close(ctx))
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err)
 	})
 	at := db.Config()
 	url := fmt.Sprintf("postgres://%s:reader@%s:%d/%s", role, at.Host, at.Port, at.Database)

@@ -96,9 +96,7 @@ func TestPrune(t *testing.T) {
 		wantRows(t, db, 3, 1) // two checks and the pruning
 	}
 	files, err := k.Dir.Files()
-	if err != nil || len(files) == 0 {
-		t.Fatalf("checkpoint files %v, error %v", files, err)
-	}
+	expect.Must(t, err == nil && len(files) != 0, "checkpoint files %v, error %v", files, err)
 	var stored []string
 	for _, file := range files {
 		text := expect.Value(os.ReadFile(file))(t)
@@ -108,20 +106,14 @@ func TestPrune(t *testing.T) {
 		return strings.HasPrefix(note, k.Signer.Origin(audit.StateChain))
 	})
 	// The head before the pruning, the anchor, and the head after the pruning.
-	if len(stored) != 3 {
-		t.Fatalf("stored outside the database: %q", stored)
-	}
+	expect.Must(t, len(stored) == 3, "stored outside the database: %q", stored)
 	anchor, err := k.Signer.OpenAnchor(stored[1])
-	if err != nil || anchor.Seq != 2 {
-		t.Errorf("the stored anchor is %+v, error %v", anchor, err)
-	}
+	expect.That(t, err == nil && anchor.Seq == 2, "the stored anchor is %+v, error %v", anchor, err)
 	reports, broken, err := k.verifyFiles(t)
 	want := Report{Records: 3, Pruned: 2, PrunedBefore: "2021-03-10", Checkpoints: 3, Since: "2021-03-20T12:00:00.000Z",
 		OK: true}
 	diff := cmp.Diff([]Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
-	if diff != "" || broken != nil || err != nil {
-		t.Fatalf("%v, %v; reports (-want +got):\n%s", broken, err, diff)
-	}
+	expect.Must(t, diff == "" && broken == nil && err == nil, "%v, %v; reports (-want +got):\n%s", broken, err, diff)
 	if text := reports[0].String(); !strings.Contains(text, "2 earlier records, from before 2021-03-10, were pruned") {
 		t.Errorf("the report reads %q", text)
 	}
@@ -144,10 +136,11 @@ func TestPrune(t *testing.T) {
 // deleted.
 func TestPruneKeepsRecords(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		tamper func(t *testing.T, k *Keeper, db *pgx.Conn) error
 		reason string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"of an altered log": {func(t *testing.T, _ *Keeper, db *pgx.Conn) error {
 			_, err := db.Exec(t.Context(), "UPDATE audit_records SET score = 0 WHERE seq = 1")
 			return err
@@ -162,39 +155,34 @@ func TestPruneKeepsRecords(t *testing.T) {
 		"if the anchor cannot be stored": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
 			return os.WriteFile(string(k.Dir), nil, 0o600)
 		}, "storing checkpoint"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, db := oldLog(t)
-			expect.NoError(t, test.tamper(t, k, db))
-			expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
-			wantRows(t, db, 4, 0)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		k, db := oldLog(t)
+		expect.NoError(t, test.tamper(t, k, db))
+		expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+		wantRows(t, db, 4, 0)
+	})
 }
 
 // A damaged record or anchor is reported. The other chains are pruned.
 func TestDamageHarmsItsChainOnly(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ damage, reason string }{
+	type testCase struct{ damage, reason string }
+	expect.Each(t, map[string]testCase{
 		"the record to cut at": {`UPDATE audit_records SET hash = '\x00' WHERE seq = 2 AND chain = 1`,
 			"audit chain 1 breaks at record 2: its leaf or hash is not 32 bytes long"},
 		"a record before it": {`UPDATE audit_records SET leaf = '\x00' WHERE seq = 1 AND chain = 1`,
 			"audit chain 1 breaks at record 1: its leaf or hash is not 32 bytes long"},
 		"an anchor": {`INSERT INTO audit_anchors (chain, seq, note) VALUES (1, 2, 'forged')`,
 			"audit chain 1 breaks at record 2: the anchor here was not signed by this host's key"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, db := oldChains(t, 2)
-			storetest.Exec(t, db, test.damage)
-			for range 2 { // in the second round nothing is due in chain 0
-				expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
-				expect.Equal(t, "records of chain 0", storetest.Value[int](t, db,
-					"SELECT count(*) FROM audit_records WHERE chain = 0 AND kind = 'check'"), 2)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		k, db := oldChains(t, 2)
+		storetest.Exec(t, db, test.damage)
+		for range 2 { // in the second round nothing is due in chain 0
+			expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+			expect.Equal(t, "records of chain 0", storetest.Value[int](t, db,
+				"SELECT count(*) FROM audit_records WHERE chain = 0 AND kind = 'check'"), 2)
+		}
+	})
 }
 
 // A damaged head is reported. The other chains are signed, verified and pruned.
@@ -204,25 +192,22 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	const reason = "audit chain 1 breaks at record 9: the head's hash is not 32 bytes long"
 	expect.ErrorText(t, "signing", k.SignHeads(t.Context()), reason)
-	if s := k.Status(); s.Signed[0].Seq != 4 || s.Signed[0].At.IsZero() || len(s.Signed) != 2 ||
-		len(s.Problems) != 1 || !strings.Contains(s.Problems[0], reason) {
-		t.Errorf("after signing, the status is %+v", s)
-	}
+	s := k.Status()
+	expect.That(t, s.Signed[0].Seq == 4 && !s.Signed[0].At.IsZero() && len(s.Signed) == 2 && len(s.Problems) == 1 &&
+		strings.Contains(s.Problems[0], reason), "after signing, the status is %+v", s)
 	expect.ErrorText(t, "pruning", k.Prune(t.Context()), reason)
 	storetest.Exec(t, db, "DELETE FROM audit_heads WHERE chain = 1")
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.NoError(t, k.Prune(t.Context()))
-	if s := k.Status(); len(s.Problems) != 0 {
-		t.Errorf("once the damage is mended, the problems are %q", s.Problems)
-	}
+	s = k.Status()
+	expect.That(t, len(s.Problems) == 0, "once the damage is mended, the problems are %q", s.Problems)
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	wantRows(t, db, 3, 1)
 	reports, broken, err := k.verifyFiles(t)
 	expect.NoError(t, err)
 	expect.ErrorText(t, "the log", broken, reason)
-	if len(reports) != 3 || !reports[0].OK || reports[0].Checkpoints == 0 || !reports[1].OK || reports[2].OK {
-		t.Errorf("reports %+v", reports)
-	}
+	expect.That(t, len(reports) == 3 && reports[0].OK && reports[0].Checkpoints != 0 && reports[1].OK && !reports[2].OK,
+		"reports %+v", reports)
 }
 
 // A host signs only heads that it has verified.
@@ -230,14 +215,11 @@ func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
 	due, err := k.Store.AuditDue(t.Context())
-	if err != nil || len(due) != 1 {
-		t.Fatalf("due anchors %+v, error %v", due, err)
-	}
+	expect.Must(t, err == nil && len(due) == 1, "due anchors %+v, error %v", due, err)
 	due[0].Hash[0]++
 	_, broken, err := k.storeAnchors(t.Context(), due)
 	expect.NoError(t, err)
 	expect.ErrorText(t, "storing", broken, "differs from a signed checkpoint")
-	if files, err := k.Dir.Files(); err != nil || len(files) != 0 {
-		t.Errorf("signed files %v, error %v", files, err)
-	}
+	files, err := k.Dir.Files()
+	expect.That(t, err == nil && len(files) == 0, "signed files %v, error %v", files, err)
 }

@@ -82,10 +82,9 @@ func TestKeyRotation(t *testing.T) {
 	expect.Value(db.Exec(t.Context(), replace, head.Size, intact))(t)
 
 	out, notes := verifyInPython(t, k, whole, late)
-	if !strings.Contains(out, "Audit chain 0 is valid") || !strings.Contains(notes, late+": ") ||
-		!strings.Contains(notes, "had been replaced") || strings.Contains(notes, whole+": ") {
-		t.Errorf("Python: %s\n%s", out, notes)
-	}
+	expect.That(t, strings.Contains(out, "Audit chain 0 is valid") && strings.Contains(notes, late+": ") &&
+		strings.Contains(notes, "had been replaced") && !strings.Contains(notes, whole+": "), "Python: %s\n%s", out,
+		notes)
 
 	// It signs an anchor, so that a record can be deleted which the second key has signed.
 	checkOnce := func() {

@@ -87,9 +87,8 @@ func TestTreeAfterALoss(t *testing.T) {
 		expect.NoError(t, host.Tidy(t.Context()))
 	}
 	note := expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)
-	if want := k.Signer.Origin(0) + "/after/6\n6\n"; !strings.HasPrefix(note, want) {
-		t.Errorf("the checkpoint is %q, want %q", note, want)
-	}
+	want := k.Signer.Origin(0) + "/after/6\n6\n"
+	expect.That(t, strings.HasPrefix(note, want), "the checkpoint is %q, want %q", note, want)
 	record(2)
 	expect.NoError(t, k.SignHeads(t.Context()))
 	reports, broken, err := k.verifyFiles(t)
@@ -118,7 +117,5 @@ func TestTreeAfterALoss(t *testing.T) {
 	storetest.Exec(t, db, "UPDATE audit_records SET revision = 5 WHERE kind = 'loss'")
 	_, broken, err = k.verifyFiles(t)
 	expect.NoError(t, err)
-	if broken == nil {
-		t.Error("an altered acceptance is not found")
-	}
+	expect.That(t, broken != nil, "an altered acceptance is not found")
 }

@@ -56,10 +56,9 @@ func TestVerifyOverrides(t *testing.T) {
 		for _, r := range reports {
 			ok = ok && r.OK
 		}
-		if (broken == nil) != (test.reason == "") || ok != (test.reason == "") ||
-			broken != nil && !strings.Contains(broken.Error(), test.reason) {
-			t.Errorf("%s: %v, want %q; reports %+v", name, broken, test.reason, reports)
-		}
+		expect.That(t, (broken == nil) == (test.reason == "") && ok == (test.reason == "") &&
+			(broken == nil || strings.Contains(broken.Error(), test.reason)), "%s: %v, want %q; reports %+v", name,
+			broken, test.reason, reports)
 		restore()
 	}
 }

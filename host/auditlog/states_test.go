@@ -102,9 +102,7 @@ func TestVerifyStates(t *testing.T) {
 			}
 			export := expect.Value(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
 			_, same, err := VerifyPublic(ctx, export, k.Signer.Public, nil, test.now)
-			if (same == nil) != (broken == nil) {
-				t.Errorf("%s: the export: %v", name, same)
-			}
+			expect.That(t, (same == nil) == (broken == nil), "%s: the export: %v", name, same)
 			return err
 		}))
 		expect.Outcome(t, name, broken, test.reason)
@@ -114,7 +112,6 @@ func TestVerifyStates(t *testing.T) {
 	reports, broken, err := k.verifyFiles(t)
 	expect.NoError(t, err)
 	expect.ErrorText(t, "a quota", broken, "audit chain 1000000 breaks at record ")
-	if last := reports[len(reports)-1]; last.Chain != audit.StateChain || last.OK {
-		t.Errorf("the report is %+v", last)
-	}
+	last := reports[len(reports)-1]
+	expect.That(t, last.Chain == audit.StateChain && !last.OK, "the report is %+v", last)
 }

@@ -133,10 +133,8 @@ func TestSubmission(t *testing.T) {
 	s.turn(t.Context())
 	wantWitnesses(t, k, "one.example", one, two)
 	delayed := s.Delayed()
-	if len(delayed) != 1 || !sinceWhen.MatchString(delayed[0]) || s.Waiting("two.example") <= 0 ||
-		s.Waiting("one.example") != 0 {
-		t.Errorf("delayed %q", delayed)
-	}
+	expect.That(t, len(delayed) == 1 && sinceWhen.MatchString(delayed[0]) && s.Waiting("two.example") > 0 &&
+		s.Waiting("one.example") == 0, "delayed %q", delayed)
 	s.outlets[1].turn(t.Context()) // too early for another attempt
 	expect.Equal(t, "the pause", s.outlets[1].chains[0].pause, submitInterval)
 
@@ -161,9 +159,8 @@ func TestSubmission(t *testing.T) {
 	if len(other.Delayed()) > 0 {
 		t.Errorf("a host submits what another one did: %q", other.Delayed())
 	}
-	if old := expect.Value(k.Signer.OpenTree(first))(t); old.Size != 4 {
-		t.Errorf("the first cosigned checkpoint has %d records", old.Size)
-	}
+	old := expect.Value(k.Signer.OpenTree(first))(t)
+	expect.That(t, old.Size == 4, "the first cosigned checkpoint has %d records", old.Size)
 }
 
 // A database that went back is found with the next request, by hosts that ran before and by one that starts.
@@ -206,9 +203,8 @@ func TestWitnessKnowsMore(t *testing.T) {
 	storetest.Exec(t, db, "UPDATE audit_tiles SET hashes = substr(hashes, 1, 32) WHERE chain = 0")
 	started = submitterOf(t, k, one)
 	started.turn(t.Context())
-	if got := started.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "are missing or altered") {
-		t.Errorf("contradicted %q", got)
-	}
+	got := started.Contradicted()
+	expect.That(t, len(got) == 1 && strings.Contains(got[0], "are missing or altered"), "contradicted %q", got)
 }
 
 // A witness that does not answer does not delay others.
@@ -261,12 +257,10 @@ func TestRequireCosigned(t *testing.T) {
 			expect.NoError(t, broken)
 			broken, err = RequireCosigned(t.Context(), log, k.Signer.Public, c.witnesses, reports, at.Add(c.after))
 			expect.NoError(t, err)
-			if (broken == nil) != (c.want == "") || broken != nil && !strings.Contains(broken.Error(), c.want) {
-				t.Errorf("%s: %v", name, broken)
-			}
-			if reports[0].OK != (broken == nil) || broken != nil && reports[0].Error != broken.Error() {
-				t.Errorf("%s: the report is %+v", name, reports[0])
-			}
+			expect.That(t, (broken == nil) == (c.want == "") && (broken == nil ||
+				strings.Contains(broken.Error(), c.want)), "%s: %v", name, broken)
+			expect.That(t, reports[0].OK == (broken == nil) && (broken == nil || reports[0].Error == broken.Error()),
+				"%s: the report is %+v", name, reports[0])
 			return nil
 		}
 		expect.NoError(t, verify(export))

@@ -66,9 +66,7 @@ func TestCheckpointLag(t *testing.T) {
 	dir := k.Dir
 	k.Dir = CheckpointDir(filepath.Join(t.TempDir(), "file"))
 	expect.NoError(t, os.WriteFile(string(k.Dir), nil, 0o600))
-	if k.SignHeads(t.Context()) == nil {
-		t.Error("a checkpoint was stored in a file instead of a directory")
-	}
+	expect.That(t, k.SignHeads(t.Context()) != nil, "a checkpoint was stored in a file instead of a directory")
 	k.Dir = dir
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.NoError(t, k.SignHeads(t.Context()))
@@ -129,13 +127,9 @@ func TestTreeOfPrunedChain(t *testing.T) {
 	expect.NoError(t, k.Prune(t.Context()))
 	expect.NoError(t, k.SignHeads(t.Context()))
 	tree := expect.Value(k.Store.Trees(t.Context()))(t)[0]
-	if tree.First != 3 || tree.Size != 3 {
-		t.Errorf("the tree is %+v", tree)
-	}
+	expect.That(t, tree.First == 3 && tree.Size == 3, "the tree is %+v", tree)
 	reports, broken, err := k.verifyFiles(t)
-	if broken != nil || err != nil || reports[0].Checkpoints != 1 {
-		t.Errorf("%+v, %v, %v", reports, broken, err)
-	}
+	expect.That(t, broken == nil && err == nil && reports[0].Checkpoints == 1, "%+v, %v, %v", reports, broken, err)
 }
 
 // Several hosts extend one tree while records are added, and one of them comes too late with what it computed.
@@ -147,9 +141,7 @@ func TestHostsExtendOneTree(t *testing.T) {
 	for range 3 {
 		host := another(t, k)
 		hosts.Go(func() {
-			if err := host.SignHeads(t.Context()); err != nil {
-				t.Error(err)
-			}
+			expect.Error(t, "signing", host.SignHeads(t.Context()), nil)
 		})
 	}
 	fill(t, db, growBatch)
@@ -160,9 +152,7 @@ func TestHostsExtendOneTree(t *testing.T) {
 	expect.NoError(t, another(t, k).SignHeads(t.Context()))
 	open := expect.Value(k.open(t.Context(), expect.Value(k.Store.Trees(t.Context()))(t)[0]))(t)
 	grown, err := k.extend(t.Context(), &stale, open, stale.Last()+10)
-	if grown || err != nil {
-		t.Errorf("a stale tree was extended: %v, %v", grown, err)
-	}
+	expect.That(t, !grown && err == nil, "a stale tree was extended: %v, %v", grown, err)
 	size := int64(4 + 4*growBatch + 1000)
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.Equal(t, "the tree", newestTree(t, k), treeOf(t, k, size))
@@ -257,9 +247,7 @@ func TestVerifyTree(t *testing.T) {
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, outside)
 		expect.NoError(t, err)
 		if test.reason == "" {
-			if broken != nil || reports[0].Checkpoints != 1 {
-				t.Errorf("%s: %v, %+v", test.name, broken, reports)
-			}
+			expect.That(t, broken == nil && reports[0].Checkpoints == 1, "%s: %v, %+v", test.name, broken, reports)
 		} else {
 			expect.ErrorText(t, test.name, broken, test.reason)
 		}
@@ -301,19 +289,13 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	files := expect.Value(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
 	kept("a cut", "1 entries are not checkpoints")
-	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 2 ||
-		len(c.Heads) != 1 {
-		t.Errorf("checkpoints after a cut %+v", c)
-	}
+	expect.That(t, len(c.Damaged) == 1 && strings.Contains(c.Damaged[0], "1 entries are not checkpoints") &&
+		len(c.Trees) == 2 && len(c.Heads) == 1, "checkpoints after a cut %+v", c)
 	reports, broken, err := k.verifyFiles(t)
-	if broken != nil || err != nil || reports[0].Checkpoints != 3 {
-		t.Errorf("%+v, %v, %v", reports, broken, err)
-	}
+	expect.That(t, broken == nil && err == nil && reports[0].Checkpoints == 3, "%+v, %v, %v", reports, broken, err)
 	expect.NoError(t, k.Tidy(t.Context()))
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
-	if len(c.Damaged) != 0 || len(c.Trees) != 3 || len(c.Heads) != 1 {
-		t.Errorf("repaired %+v", c)
-	}
+	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 3 && len(c.Heads) == 1, "repaired %+v", c)
 	kept("repaired files", "")
 	for _, file := range expect.Value(k.Dir.Files())(t) {
 		expect.NoError(t, os.Truncate(file, 0))
@@ -324,9 +306,7 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	expect.NoError(t, k.Tidy(t.Context()))
 	expect.NoError(t, k.Tidy(t.Context())) // nothing is missing
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
-	if len(c.Damaged) != 0 || len(c.Trees) != 3 {
-		t.Errorf("restored from the database %+v", c)
-	}
+	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 3, "restored from the database %+v", c)
 	if c := ReadCheckpoints([]string{"missing"}, k.Signer.Public); len(c.Damaged) != 1 {
 		t.Errorf("a missing file is read as %+v", c)
 	}
@@ -351,25 +331,20 @@ func TestCheckpointFilesAreThinned(t *testing.T) {
 	now := time.Date(2026, 5, 2, 11, 0, 0, 0, time.UTC)
 	for range 2 {
 		repaired, err := dir.Tidy(signer.Public, now)
-		if err != nil || repaired != nil {
-			t.Errorf("%v, %v", repaired, err)
-		}
+		expect.That(t, err == nil && repaired == nil, "%v, %v", repaired, err)
 	}
 	files := expect.Value(dir.Files())(t)
 	for i := range files {
 		files[i] = filepath.Base(files[i])
 	}
-	if !slices.Equal(files, []string{"2026-05-01.txt", "2026-05-02T09.txt"}) {
-		t.Errorf("files %v", files)
-	}
+	expect.That(t, slices.Equal(files, []string{"2026-05-01.txt", "2026-05-02T09.txt"}), "files %v", files)
 	c := ReadCheckpoints(expect.Value(dir.Files())(t), signer.Public)
 	var sizes []int64
 	for _, head := range c.Trees {
 		sizes = append(sizes, head.Size)
 	}
-	if !slices.Equal(sizes, []int64{2, 5, 4, 5, 6}) || len(c.Heads) != 1 || c.Damaged != nil {
-		t.Errorf("sizes %v, %+v", sizes, c)
-	}
+	expect.That(t, slices.Equal(sizes, []int64{2, 5, 4, 5, 6}) && len(c.Heads) == 1 && c.Damaged == nil,
+		"sizes %v, %+v", sizes, c)
 }
 
 // Run signs within 2 s, and catches up with many records while it does.

@@ -180,8 +180,7 @@ func Verify(
 		if err != nil {
 			return err
 		}
-		v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: true, lineups: lineups,
-			now: s.Now()}
+		v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: true, lineups: lineups, now: s.Now()}
 		if reports, broken, err = v.chains(ctx); err != nil {
 			return err
 		}
@@ -313,8 +312,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 			v.states.add(row)
 		}
 	}
-	report.Records, report.Erased, report.Erasures = verifier.Head.Seq-start.Seq, verifier.Erased,
-		verifier.Erasures
+	report.Records, report.Erased, report.Erasures = verifier.Head.Seq-start.Seq, verifier.Erased, verifier.Erasures
 	err = verifier.Close(head)
 	if err == nil {
 		err = tree.close(ctx)

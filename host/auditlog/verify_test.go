@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -23,7 +21,8 @@ import (
 // Records outside the chain would be listed and exported like others, so verifying fails even without checkpoints.
 func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ tamper, reason string }{
+	type testCase struct{ tamper, reason string }
+	expect.Each(t, map[string]testCase{
 		"after the head": {`
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT chain, 5, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
@@ -32,23 +31,18 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT 7, 1, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
 			FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
-		"after a head that was set back": {
-			`UPDATE audit_heads AS h SET (seq, hash) =
+		"after a head that was set back": {`UPDATE audit_heads AS h SET (seq, hash) =
 				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = h.chain)`,
 			"the chain's head is record 2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k, db := oldLog(t)
-			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-			expect.NoError(t, err)
-			expect.ErrorText(t, "the log", broken, test.reason)
-			if n := len(reports); reports[n-1].OK {
-				t.Errorf("reports %+v", reports)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		k, db := oldLog(t)
+		storetest.Exec(t, db, test.tamper)
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
+		expect.NoError(t, err)
+		expect.ErrorText(t, "the log", broken, test.reason)
+		n := len(reports)
+		expect.That(t, !reports[n-1].OK, "reports %+v", reports)
+	})
 }
 
 // operator signs the activations of these tests.
@@ -63,73 +57,6 @@ var operator, trust = func() (activation.Key, activation.Trust) {
 	}
 	return key, trust
 }()
-
-// activate puts a lineup in force after another activation, and returns its own.
-func activate(
-	t *testing.T, s *store.Store, before activation.Activation, l registry.LineupDocument,
-) activation.Activation {
-	t.Helper()
-	text := expect.Value(l.Canonical())(t)
-	revision := expect.Value(s.StoreLineup(t.Context(), text, registry.OriginOperator))(t)
-	a := activation.Activation{Number: before.Number + 1, Author: "ana@test", At: time.Now(),
-		Lineup: activation.Lineup{Revision: revision, Hash: registry.LineupHash(text)}}
-	if before.Number > 0 {
-		a.Previous = before.Hash()
-	}
-	signed := expect.Value(trust.Open(expect.Value(activation.Sign(a, operator))(t)))(t)
-	expect.NoError(t, s.Activate(t.Context(), signed))
-	return a
-}
-
-func lineupOf(bias float64) registry.LineupDocument {
-	return registry.LineupDocument{
-		Bias: registry.ForAll(bias), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Digest: registry.Digest{}.String(),
-			Weight: registry.ForAll(1e-7), Config: map[string]string{"b": "\u2028", "a": "é"}}},
-	}
-}
-
-// The log proves which weights decided a check, so a lineup altered after its activation must be detected.
-func TestVerifyAlteredLineup(t *testing.T) {
-	t.Parallel()
-	k, db := oldLog(t)
-	k.Store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{ // with the real time
-		URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
-	first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
-	activate(t, k.Store, first, lineupOf(0.5))
-	storetest.EndInForce(t, db)
-	for _, table := range []string{"lineup_revisions", "lineup_activations", "revisions_in_force"} {
-		storetest.Exec(t, db, "CREATE TABLE kept_"+table+" AS TABLE "+table)
-	}
-	for _, test := range []struct{ tamper, reason string }{
-		{"SELECT", ""},
-		{"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2",
-			"revision 2: it was altered"},
-		{"UPDATE lineup_revisions SET digest = '\\x00' WHERE revision = 2", "revision 2: it was altered"},
-		{"DELETE FROM lineup_activations WHERE id = 2", "which put lineup revision 2"},
-		{"DELETE FROM lineup_activations WHERE id = 1", "does not follow from"},
-		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions", "which put lineup revision 1"},
-		{"UPDATE lineup_activations SET activated_at = activated_at + interval '1 h' WHERE id = 2",
-			"time of activation 2"},
-		{"INSERT INTO lineup_activations (id, number, revision, signed, hash) VALUES (3, 3, 1, '', '')",
-			"row 3: opening activation: it is not signed"},
-		{"UPDATE revisions_in_force SET until = NULL", "revision 1 is not in force"},
-		{"UPDATE revisions_in_force SET until = until + interval '1 h'", "revision 1 stopped"},
-		{"INSERT INTO revisions_in_force VALUES (9)", "revision 9 was never"},
-		{"DELETE FROM revisions_in_force", "revision 1 is missing"},
-	} {
-		storetest.Exec(t, db, test.tamper)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		expect.NoError(t, err)
-		expect.Outcome(t, test.tamper, broken, test.reason)
-		expect.Equal(t, "valid after "+test.tamper, reports[0].OK, test.reason == "")
-		storetest.Exec(t, db, `DELETE FROM lineup_activations; DELETE FROM lineup_revisions;
-			DELETE FROM revisions_in_force;
-			INSERT INTO lineup_revisions OVERRIDING SYSTEM VALUE TABLE kept_lineup_revisions;
-			INSERT INTO lineup_activations OVERRIDING SYSTEM VALUE TABLE kept_lineup_activations;
-			INSERT INTO revisions_in_force TABLE kept_revisions_in_force`)
-	}
-}
 
 // Records that no checkpoint covers could have been rewritten, unless they are so new that hosts may not have signed
 // yet.
@@ -168,9 +95,8 @@ func TestUnsignedRecords(t *testing.T) {
 		}
 		err := r.Unsigned(now)
 		var broken *audit.BreakError
-		if errors.As(err, &broken) != (test.want > 0) || broken != nil && broken.Seq != test.want {
-			t.Errorf("%s: %v, want record %d", name, err, test.want)
-		}
+		expect.That(t, errors.As(err, &broken) == (test.want > 0) && (broken == nil || broken.Seq == test.want),
+			"%s: %v, want record %d", name, err, test.want)
 	}
 }
 

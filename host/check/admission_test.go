@@ -70,9 +70,7 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 			caller := f.caller
 			caller.Account = "acct_2"
 			_, err := f.Check(context.Background(), check.Request{Caller: caller, Fields: []check.Field{anEmail}})
-			if err != nil {
-				t.Error(err)
-			}
+			expect.Error(t, "a check", err, nil)
 		}()
 		synctest.Wait()
 		close(proceed)

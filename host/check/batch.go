@@ -54,23 +54,22 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, o
 		return nil, err
 	}
 	began := time.Now()
-	records, err := c.recorded(ctx, caller, valid,
-		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
-			for i := range requests {
-				if answers[i].Err != nil {
-					continue
-				}
-				var err error
-				if requests[i].override, err = c.override(requests[i]); err != nil {
-					return nil, err
-				}
+	records, err := c.recorded(ctx, caller, valid, func(l *Lineup, visit *admission.Visit) ([]Record, error) {
+		for i := range requests {
+			if answers[i].Err != nil {
+				continue
 			}
-			records, err := c.scoreAll(ctx, l, visit, caller, requests, answers)
-			if err == nil {
-				once.keep(answers, records)
+			var err error
+			if requests[i].override, err = c.override(requests[i]); err != nil {
+				return nil, err
 			}
-			return records, err
-		})
+		}
+		records, err := c.scoreAll(ctx, l, visit, caller, requests, answers)
+		if err == nil {
+			once.keep(answers, records)
+		}
+		return records, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -152,20 +152,19 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, err
 	}
 	began := time.Now()
-	records, err := c.recorded(ctx, req.Caller, 1,
-		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
-			var err error
-			if p.override, err = c.override(p); err != nil {
-				return nil, err
-			}
-			d, lookedUp, err := c.score(ctx, l, visit, p)
-			if err != nil {
-				return nil, err
-			}
-			records := []Record{p.record(req.Caller, lookedUp, d)}
-			req.Once.keep([]Answer{{Decision: d}}, records)
-			return records, nil
-		})
+	records, err := c.recorded(ctx, req.Caller, 1, func(l *Lineup, visit *admission.Visit) ([]Record, error) {
+		var err error
+		if p.override, err = c.override(p); err != nil {
+			return nil, err
+		}
+		d, lookedUp, err := c.score(ctx, l, visit, p)
+		if err != nil {
+			return nil, err
+		}
+		records := []Record{p.record(req.Caller, lookedUp, d)}
+		req.Once.keep([]Answer{{Decision: d}}, records)
+		return records, nil
+	})
 	if err != nil {
 		return nil, err
 	}

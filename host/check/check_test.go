@@ -231,9 +231,8 @@ func TestLedgerErrors(t *testing.T) {
 			d, err, len(f.done))
 		var internal *check.InternalError
 		expect.Must(t, c.passed != errors.As(err, &internal), "the error is a %T", err)
-		expect.That(t, internal == nil || internal.Ref == f.records[0].Decision.Ref &&
-			strings.Contains(err.Error(), internal.Ref), "the error %q lacks the reference %s", err,
-			f.records[0].Decision.Ref)
+		expect.That(t, internal == nil || internal.Ref == f.records[0].Decision.Ref && strings.Contains(err.Error(),
+			internal.Ref), "the error %q lacks the reference %s", err, f.records[0].Decision.Ref)
 	})
 }
 
@@ -335,9 +334,8 @@ func TestDecision(t *testing.T) {
 	d.Terms = nil
 	same(t, &check.Decision{
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
-			Signals: append(signals,
-				check.Signal{Code: "host:degraded:broken",
-					Text: "Assay: The broken layer failed; with it, the score would be between 98 and 100"},
+			Signals: append(signals, check.Signal{Code: "host:degraded:broken",
+				Text: "Assay: The broken layer failed; with it, the score would be between 98 and 100"},
 				check.Signal{Code: "host:degraded:odd",
 					Text: "Assay: The odd layer failed; with it, the score would be between 98 and 100"})},
 		Ref: ref, Type: entity.Email, Query: "jane@example.com", Revision: 3,

@@ -38,8 +38,7 @@ func (d *Decision) Event() (name string, body []byte, err error) {
 		codes[i] = s.Code
 	}
 	body, err = json.Marshal(event{
-		Event: name, Timestamp: d.At.Format(TimeFormat),
-		Data: eventData{
+		Event: name, Timestamp: d.At.Format(TimeFormat), Data: eventData{
 			Query: d.Query, Type: string(d.Type), Verdict: strings.ToUpper(string(d.Verdict)), Score: d.Score,
 			Signals: codes, Ref: d.Ref,
 		},

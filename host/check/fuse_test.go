@@ -151,8 +151,7 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 	heavy.Signals = []check.Signal{sig(10, "heavy:a:10"), sig(30, "heavy:a:30"), sig(30, "heavy:b:30"),
 		sig(-30, "heavy:a:-30")}
 	want := []string{
-		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "light:a:-10",
-		"heavy:a:-30",
+		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "light:a:-10", "heavy:a:-30",
 	} // by points times weight: 90, 90 (as given), 50, 30, 20, -10, -90; the one worth no points is left out
 	same(t, want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // guarded is a ledger that refuses decisions of a replaced lineup. Before each call of Append it puts the next revision
@@ -67,12 +68,9 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 				revisions, err := run(f)
 				same(t, c.scored, f.scored)
 				var refused *check.UnavailableError
-				if c.want == 0 && (!errors.As(err, &refused) || refused.Reason() != "lineup") {
-					t.Errorf("got %v, %v, want a refusal because of the lineup", revisions, err)
-				}
-				if c.want != 0 && err != nil {
-					t.Error(err)
-				}
+				expect.That(t, c.want != 0 || errors.As(err, &refused) && refused.Reason() == "lineup",
+					"got %v, %v, want a refusal because of the lineup", revisions, err)
+				expect.That(t, c.want == 0 || err == nil, "%v", err)
 				for _, r := range revisions {
 					same(t, c.want, r)
 				}

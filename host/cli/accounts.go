@@ -102,6 +102,5 @@ func (cmd *accountsQuotaCmd) Run(ctx context.Context, s *installation.Session) e
 		return err
 	}
 	return s.Say(map[string]any{"account": cmd.ID, "quota": cmd.Checks},
-		"%s has %d checks a month until its plan changes. The audit log has a record of it.\n", cmd.ID,
-		cmd.Checks)
+		"%s has %d checks a month until its plan changes. The audit log has a record of it.\n", cmd.ID, cmd.Checks)
 }

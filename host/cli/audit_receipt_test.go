@@ -35,9 +35,7 @@ func TestOldReceiptAfterRotation(t *testing.T) {
 	}))
 	t.Cleanup(log.Close)
 	result, err := compareReceipt(t.Context(), r, known, 0, log.URL)
-	if err != nil || result.Size != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	expect.That(t, err == nil && result.Size == 1, "%+v, %v", result, err)
 	thief := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32)) // introduces another key
 	_ = expect.Value(thief.Introduce(thief.Hold(bytes.Repeat([]byte{3}, 32)), audit.Checkpoints, time.Now()))(t)
 	_, err = compareReceipt(t.Context(), r, thief.Public, 0, log.URL)

@@ -84,8 +84,7 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 	var before, after processorTimes
 	var samples bytes.Buffer
 	err = withHostProcess(ctx, dir, func(h benchHost) (err error) {
-		target := bench.Target{URL: h.url + "/api/check", Key: key, Others: cmd.others,
-			Bodies: bench.Domains(1 << 18)}
+		target := bench.Target{URL: h.url + "/api/check", Key: key, Others: cmd.others, Bodies: bench.Domains(1 << 18)}
 		if before, err = readProcessorTimes(dir, h.pid); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/installation"
+	"assay/registry/expect"
 )
 
 // TestReadme checks that the README shows the two commands, and that docs/settings.md lists every setting.
@@ -17,8 +18,7 @@ func TestReadme(t *testing.T) {
 	settings := hosttest.ReadText(t, "../../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[installation.Config]()) {
 		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]
-		if f.IsExported() && !strings.HasSuffix(help, "for tests.") && !strings.Contains(settings, "`"+env+"`") {
-			t.Errorf("docs/settings.md does not list %s", env)
-		}
+		expect.That(t, !f.IsExported() || strings.HasSuffix(help, "for tests.") ||
+			strings.Contains(settings, "`"+env+"`"), "docs/settings.md does not list %s", env)
 	}
 }

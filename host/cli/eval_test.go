@@ -23,17 +23,13 @@ func TestEval(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval",
 		hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled)))
-	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
-		t.Fatalf("%+v", r)
-	}
+	expect.Must(t, r.Rows == 16 && r.Lineup.Revision == 1 && r.AUC == nil && len(r.Types) == 4, "%+v", r)
 	for _, typed := range r.Types {
-		if typed.AUC == nil || *typed.AUC < .75 || len(typed.Layers) == 0 || typed.Layers[0].AUC == nil {
-			t.Errorf("%+v", typed)
-		}
+		expect.That(t, typed.AUC != nil && *typed.AUC >= .75 && len(typed.Layers) != 0 && typed.Layers[0].AUC != nil,
+			"%+v", typed)
 		for _, m := range typed.Errors.Malicious {
-			if m.Value == "" || len(m.Layers) != len(typed.Layers) {
-				t.Errorf("%s: the error %+v has no explanation", typed.Type, m)
-			}
+			expect.That(t, m.Value != "" && len(m.Layers) == len(typed.Layers), "%s: the error %+v has no explanation",
+				typed.Type, m)
 		}
 	}
 	mistaken := `{"type":"domain","value":"paypa1-login.xyz","label":0,"source":"popular"}`
@@ -45,10 +41,8 @@ func TestEval(t *testing.T) {
 	hosttest.Has(t, text, "17 rows of rows.jsonl through lineup revision 1",
 		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY")
 	// Measuring records nothing.
-	if reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK ||
-		reports[0].Records > 1 {
-		t.Errorf("audit verify: %+v", reports[0])
-	}
+	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify")
+	expect.That(t, reports[0].OK && reports[0].Records <= 1, "audit verify: %+v", reports[0])
 }
 
 // TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do
@@ -82,9 +76,7 @@ func TestLabelledFalsePositives(t *testing.T) {
 			TopSites []eval.FalsePositives `json:"top_sites"`
 		}
 	}](t, dir, database, args...)
-	if len(r.Types) != 4 {
-		t.Fatalf("%d types", len(r.Types))
-	}
+	expect.Must(t, len(r.Types) == 4, "%d types", len(r.Types))
 	for _, typed := range r.Types {
 		if b := typed.Bands.Review; 100*b.FP > b.FP+b.TN {
 			t.Errorf("%s: %d of %d honest values reach review, more than 1 in 100", typed.Type, b.FP, b.FP+b.TN)
@@ -93,15 +85,12 @@ func TestLabelledFalsePositives(t *testing.T) {
 			t.Errorf("%s: %d of %d honest values are blocked, more than 1 in 500", typed.Type, b.FP, b.FP+b.TN)
 		}
 		for _, s := range typed.Suffixes {
-			if 20*s.Review.Count > s.Review.N {
-				t.Errorf("%s: %d of %d honest names under %s reach review", typed.Type, s.Review.Count, s.Review.N,
-					s.Group)
-			}
+			expect.That(t, 20*s.Review.Count <= s.Review.N, "%s: %d of %d honest names under %s reach review",
+				typed.Type, s.Review.Count, s.Review.N, s.Group)
 		}
 		for _, s := range typed.TopSites {
-			if s.Block.Count > 0 || s.Review.Count > 3 {
-				t.Errorf("%d sites of %s reach review, %d block", s.Review.Count, s.Group, s.Block.Count)
-			}
+			expect.That(t, s.Block.Count == 0 && s.Review.Count <= 3, "%d sites of %s reach review, %d block",
+				s.Review.Count, s.Group, s.Block.Count)
 		}
 	}
 }
@@ -114,9 +103,8 @@ func TestUsualFit(t *testing.T) {
 	fit := c.Lineup.Fit
 	want := eval.FitOptions{L2: fit.L2, Prevalence: fit.Prevalence, ReviewFPR: fit.ReviewFPR, BlockFPR: fit.BlockFPR,
 		SuffixFPR: fit.SuffixFPR}
-	if got := lineupcmd.UsualFit(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	got := lineupcmd.UsualFit()
+	expect.That(t, fmt.Sprint(got) == fmt.Sprint(want), "%+v, want %+v", got, want)
 }
 
 // TestEvalInput reads standard input with lines that are not labelled values, replays the facts of rows as if they had
@@ -138,17 +126,14 @@ func TestEvalInput(t *testing.T) {
 	_, problems, err := evaluated("--type=domain", "--json")
 	expect.Failure(t, err, "bad lines were accepted")
 	hosttest.Has(t, problems, "10 lines cannot be read", `-, line 3: type is "url"`, "line 7:")
-	if strings.Contains(problems, "line 8:") {
-		t.Errorf("more than five lines are named:\n%s", problems)
-	}
+	expect.That(t, !strings.Contains(problems, "line 8:"), "more than five lines are named:\n%s", problems)
 	held := hosttest.WriteFile(t, "held.jsonl", []byte(
 		`{"type":"domain","value":"kleine-werkstatt.de","label":0,"held_out":{"feeds":3,"lexical":0}}`))
 	printed, problems, err := evaluated("--type=domain", "--skip-bad", "--json")
 	var r hosttest.EvalReport
-	if err != nil || json.Unmarshal([]byte(printed), &r) != nil || r.Type != "domain" || r.N != 2 || r.AUC == nil ||
-		*r.AUC != 1 || r.Types != nil {
-		t.Errorf("the replayed listing does not raise the score: %v, %+v\n%s", err, r, problems)
-	}
+	expect.That(t, err == nil && json.Unmarshal([]byte(printed), &r) == nil && r.Type == "domain" && r.N == 2 &&
+		r.AUC != nil && *r.AUC == 1 && r.Types == nil, "the replayed listing does not raise the score: %v, %+v\n%s",
+		err, r, problems)
 	hosttest.Has(t, printed, `"skipped": 10`)
 	printed, _, err = evaluated("--type=domain", "--skip-bad", "--held-out", held)
 	expect.NoError(t, err)

@@ -29,24 +29,18 @@ func testFeedbackOfACustomer(t *testing.T, host *hosttest.HostProcess, dir, data
 		t.Errorf("feedback with another value: status %d, want 400", status)
 	}
 	status, kept := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"PAYPA1-secure-login.xyz"}`)
-	if status != 200 || !kept.Scored || kept.Label != feedback.Fraud {
-		t.Errorf("feedback: status %d, %+v", status, kept)
-	}
+	expect.That(t, status == 200 && kept.Scored && kept.Label == feedback.Fraud, "feedback: status %d, %+v", status,
+		kept)
 	lines := hosttest.OutputJSON[[]signalLine](t, dir, database, "feedback", "signals")
-	if len(lines) == 0 {
-		t.Fatal("no signal was counted")
-	}
+	expect.Must(t, len(lines) != 0, "no signal was counted")
 	for _, l := range lines {
-		if l.Fraud != 1 || l.Legitimate != 0 || l.Precision != 1 {
-			t.Errorf("%+v, want one label, of fraud", l)
-		}
+		expect.That(t, l.Fraud == 1 && l.Legitimate == 0 && l.Precision == 1, "%+v, want one label, of fraud", l)
 	}
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feedback", "signals"), lines[0].Signal)
 	shown := hosttest.OutputJSON[shownLayer](t, dir, database, "layers", "show", "domain")
 	at := slices.IndexFunc(shown.Signals, func(s shownSignal) bool { return s.Code == "domain:brand:lookalike" })
-	if shown.Labels != 1 || at < 0 || shown.Signals[at].HitRate != 1 || shown.Signals[at].Precision != 1 {
-		t.Errorf("%+v", shown)
-	}
+	expect.That(t, shown.Labels == 1 && at >= 0 && shown.Signals[at].HitRate == 1 && shown.Signals[at].Precision == 1,
+		"%+v", shown)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "layers", "show", "domain"), "domain:brand:lookalike", "100%")
 	// Weights are fitted to feedback like to labelled values.
 	rows := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))

@@ -123,8 +123,7 @@ func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, s *installation.Session
 		return err
 	}
 	return s.Say(map[string]string{"name": cmd.Name, "state": "unsubscribed"},
-		"%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n",
-		cmd.Name)
+		"%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n", cmd.Name)
 }
 
 type feedsAcceptCmd struct {

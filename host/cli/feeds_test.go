@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"bytes"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/server"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 func TestFeedsCommands(t *testing.T) {
@@ -34,10 +34,8 @@ func TestFeedsCommands(t *testing.T) {
 		"--licence", "CC0", "--expires", "30d"}
 	write("a.example", "b.example", "# comment", "not an entity")
 	got := hosttest.OutputJSON[importResult](t, dir, database, importing...)
-	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 ||
-		got.First[0].Line != 4 || got.Format != "plain" {
-		t.Errorf("first import: %+v", got)
-	}
+	expect.That(t, got.Added == 2 && got.Entries == 2 && got.Malformed == 1 && len(got.First) == 1 &&
+		got.First[0].Line == 4 && got.Format == "plain", "first import: %+v", got)
 	write("b.example", "c.example")
 	if got := hosttest.OutputJSON[importResult](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
 		got.Entries != 2 {
@@ -46,28 +44,22 @@ func TestFeedsCommands(t *testing.T) {
 
 	// A file that is probably not a list changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
-	if code, text := hosttest.Failing(t, dir, database, importing...); code != 1 ||
-		!strings.Contains(text, "3 of the 4 items could not be read") ||
-		!strings.Contains(text, "line 1:") || strings.Contains(text, "storing") {
-		t.Errorf("importing an error page: exit code %d, %s", code, text)
-	}
+	code, text := hosttest.Failing(t, dir, database, importing...)
+	expect.That(t, code == 1 && strings.Contains(text, "3 of the 4 items could not be read") && strings.Contains(text,
+		"line 1:") && !strings.Contains(text, "storing"), "importing an error page: exit code %d, %s", code, text)
 	write("# nothing")
-	if code, text := hosttest.Failing(t, dir, database, importing...); code != 1 ||
-		!strings.Contains(text, "has no entry that could be read") || !strings.Contains(text, "format plain") {
-		t.Errorf("importing an empty list: exit code %d, %s", code, text)
-	}
+	code, text = hosttest.Failing(t, dir, database, importing...)
+	expect.That(t, code == 1 && strings.Contains(text, "has no entry that could be read") &&
+		strings.Contains(text, "format plain"), "importing an empty list: exit code %d, %s", code, text)
 	feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list")
-	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 ||
-		feeds[0].Licence != "CC0" || feeds[0].Source != file ||
-		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
-		t.Errorf("lists: %+v", feeds)
-	}
+	expect.That(t, len(feeds) == 1 && feeds[0].Name == "CERT Test" && feeds[0].Entries == 2 && feeds[0].Version == 2 &&
+		feeds[0].Licence == "CC0" && feeds[0].Source == file && feeds[0].ExpiresAt != nil &&
+		feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) == 30*24*time.Hour, "lists: %+v", feeds)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "list"), "CERT Test")
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"), "withdrawn")
-	if code, text := hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||
-		!strings.Contains(text, "no list of that name") {
-		t.Errorf("withdrawing again: exit code %d, %s", code, text)
-	}
+	code, text = hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test")
+	expect.That(t, code == 1 && strings.Contains(text, "no list of that name"), "withdrawing again: exit code %d, %s",
+		code, text)
 	if feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list"); len(feeds) != 0 {
 		t.Errorf("lists after the withdrawal: %+v", feeds)
 	}
@@ -95,37 +87,31 @@ func TestFeedsSubscribe(t *testing.T) {
 	t.Cleanup(server.Close)
 	subscribe := []string{"feeds", "subscribe", server.URL + "/list.txt?key=secret", "--name", "Mine", "--kind", "bad",
 		"--category", "phishing", "--every", "12h"}
-	if got := hosttest.OutputJSON[importResult](t, dir, database, subscribe...); got.Entries != 300 {
-		t.Errorf("first fetch: %+v", got)
-	}
+	got := hosttest.OutputJSON[importResult](t, dir, database, subscribe...)
+	expect.That(t, got.Entries == 300, "first fetch: %+v", got)
 	status := func(want feed.State) listStatus {
 		t.Helper()
 		all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")
-		if len(all) != 1 || all[0].State != want || strings.Contains(all[0].Source, "secret") {
-			t.Fatalf("status %+v, want %s", all, want)
-		}
+		expect.Must(t, len(all) == 1 && all[0].State == want && !strings.Contains(all[0].Source, "secret"),
+			"status %+v, want %s", all, want)
 		return all[0]
 	}
-	if got := status(feed.Current); got.Every != "12h" || got.FreshUntil.Sub(*got.ConfirmedAt) != 48*time.Hour ||
-		got.ExpiresAt.Sub(*got.ConfirmedAt) != 30*24*time.Hour {
-		t.Errorf("status %+v", got)
-	}
+	current := status(feed.Current)
+	expect.That(t, current.Every == "12h" && current.FreshUntil.Sub(*current.ConfirmedAt) == 48*time.Hour &&
+		current.ExpiresAt.Sub(*current.ConfirmedAt) == 30*24*time.Hour, "status %+v", current)
 	publish(10)
 	// The version is held back in relation to the one before, also by a new subscription.
 	code, text := hosttest.Failing(t, dir, database, subscribe...)
-	if code != 1 || !strings.Contains(text, "10 instead of 300") {
-		t.Errorf("a much smaller version: exit code %d, %s", code, text)
-	}
+	expect.That(t, code == 1 && strings.Contains(text, "10 instead of 300"), "a much smaller version: exit code %d, %s",
+		code, text)
 	status(feed.Held)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "status"), "feeds accept")
-	if got := hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine"); got.Entries != 10 {
-		t.Errorf("accepted: %+v", got)
-	}
+	got = hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine")
+	expect.That(t, got.Entries == 10, "accepted: %+v", got)
 	status(feed.Current)
 	hosttest.Output(t, dir, database, "feeds", "unsubscribe", "Mine")
-	if all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status"); len(all) != 0 {
-		t.Errorf("after the end: %+v", all)
-	}
+	all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")
+	expect.That(t, len(all) == 0, "after the end: %+v", all)
 }
 
 func TestFeedsSubscription(t *testing.T) {
@@ -158,11 +144,9 @@ func TestFeedsSubscription(t *testing.T) {
 	} {
 		got, err := test.cmd.subscription()
 		expect.Outcome(t, name, err, test.err)
-		if err == nil && (got.Name != test.want.Name || got.Kind != test.want.Kind || got.Format != test.want.Format ||
-			got.Every != test.want.Every || got.FreshFor != test.want.FreshFor ||
-			got.ExpiresAfter != test.want.ExpiresAfter) {
-			t.Errorf("%s: %+v, want %+v", name, got, test.want)
-		}
+		expect.That(t, err != nil || got.Name == test.want.Name && got.Kind == test.want.Kind &&
+			got.Format == test.want.Format && got.Every == test.want.Every && got.FreshFor == test.want.FreshFor &&
+			got.ExpiresAfter == test.want.ExpiresAfter, "%s: %+v, want %+v", name, got, test.want)
 	}
 }
 
@@ -176,10 +160,9 @@ func TestFeedsRecommend(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs); code != 0 ||
-		!strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use") {
-		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
-	}
+	code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs)
+	expect.That(t, code == 0 && strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use"),
+		"exit code %d\n%s%s", code, out.String(), errs.String())
 }
 
 // A running host fetches what an operator subscribed to, and reports what it cannot fetch.
@@ -232,7 +215,6 @@ func TestSuggestLists(t *testing.T) {
 	if err == nil {
 		err = s.Subscribe(t.Context(), sub)
 	}
-	if got := suggestion(); err != nil || got != "" {
-		t.Errorf("with a subscription: %q, %v", got, err)
-	}
+	got := suggestion()
+	expect.That(t, err == nil && got == "", "with a subscription: %q, %v", got, err)
 }

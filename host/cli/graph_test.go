@@ -7,6 +7,7 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // testGraphForget deletes an account's contributions from the reputation graph, and then a value.
@@ -16,9 +17,8 @@ func testGraphForget(t *testing.T, host *hosttest.HostProcess, dir, database str
 	for i := range issued {
 		issued[i] = hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 		for _, domain := range []string{"one.example", "two.example"} {
-			if a := hosttest.CheckOnce(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
-				t.Fatalf("check: %+v", a)
-			}
+			a := hosttest.CheckOnce(host, issued[i].Secret, `{"domain":"`+domain+`"}`)
+			expect.Must(t, a.Status == http.StatusOK, "check: %+v", a)
 		}
 	}
 	seen := func(account string) int {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"bytes"
 	"strconv"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"assay/registry/expect"
 )
 
 // TestHelpFitsOneScreen prints every page of help, which must fit 45 lines of 100 columns.
@@ -26,26 +27,19 @@ func TestHelpFitsOneScreen(t *testing.T) {
 		}
 		return next(nil)
 	})
-	if err != nil || len(pages) < 50 {
-		t.Fatalf("%d pages, %v", len(pages), err)
-	}
+	expect.Must(t, err == nil && len(pages) >= 50, "%d pages, %v", len(pages), err)
 	for _, args := range pages {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			if code := Run(t.Context(), args, &out, &errs); code != 0 || errs.Len() > 0 {
-				t.Fatalf("exit code %d\n%s", code, errs.String())
-			}
-			if strings.Contains(out.String(), "${") {
-				t.Errorf("a variable is not replaced:\n%s", out.String())
-			}
-			if n := strings.Count(out.String(), "\n"); n > 45 {
-				t.Errorf("%d lines:\n%s", n, out.String())
-			}
+			code := Run(t.Context(), args, &out, &errs)
+			expect.Must(t, code == 0 && errs.Len() == 0, "exit code %d\n%s", code, errs.String())
+			expect.That(t, !strings.Contains(out.String(), "${"), "a variable is not replaced:\n%s", out.String())
+			n := strings.Count(out.String(), "\n")
+			expect.That(t, n <= 45, "%d lines:\n%s", n, out.String())
 			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpColumns {
-					t.Errorf("%d columns: %s", n, line)
-				}
+				n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+				expect.That(t, n <= helpColumns, "%d columns: %s", n, line)
 			}
 		})
 	}
@@ -54,43 +48,38 @@ func TestHelpFitsOneScreen(t *testing.T) {
 // TestHelpPages checks what the pages say: of the first, that a person who has never seen the program finds the way.
 func TestHelpPages(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name, args string
+	type testCase struct {
+		args       string
 		has, lacks []string
-	}{
-		{"first", "--help", []string{"\nCustomers\n  keys       Create, list and revoke API keys\n",
-			"assay keys create", "assay lineup show", "assay audit verify", "assay help settings",
-			"assay COMMAND --help"},
-			[]string{"ASSAY_", "--listen", "  compile "}},
-		{"overview", "help", []string{"\nCustomers\n", "assay COMMAND --help"}, []string{"--ledger-batch"}},
-		{"command with commands", "keys --help", []string{"\n  create  ", "assay help settings"},
-			[]string{"ASSAY_", "--listen"}},
-		{"command", "keys create --help", []string{"--plan", "assay help settings"}, []string{"ASSAY_", "--listen"}},
-		{"another way", "help keys create", []string{"--plan", "assay help settings"}, []string{"ASSAY_", "--listen"}},
-		{"after the command", "keys create --data-dir /x -h", []string{"--plan"}, nil},
-		{"settings", "help settings", []string{"ASSAY_LISTEN", "127.0.0.1:8080", "ASSAY_DNSBL", "(--public-url)"}, nil},
-		{"settings of a topic", "help settings lookups", []string{"ASSAY_DNS, --dns=HOST:PORT"},
-			[]string{"ASSAY_LISTEN"}},
-		{"help with a broken setting", "help settings --listen=x", []string{"ASSAY_LISTEN"}, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			var out, errs bytes.Buffer
-			if code := Run(t.Context(), strings.Fields(test.args), &out, &errs); code != 0 || errs.Len() > 0 {
-				t.Fatalf("exit code %d\n%s", code, errs.String())
-			}
-			for _, text := range test.has {
-				if !strings.Contains(out.String(), text) {
-					t.Errorf("lacks %q:\n%s", text, out.String())
-				}
-			}
-			for _, text := range test.lacks {
-				if strings.Contains(out.String(), text) {
-					t.Errorf("contains %q:\n%s", text, out.String())
-				}
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"first": {"--help", []string{"\nCustomers\n  keys       Create, list and revoke API keys\n",
+			"assay keys create", "assay lineup show", "assay audit verify", "assay help settings",
+			"assay COMMAND --help"}, []string{"ASSAY_", "--listen", "  compile "}},
+		"overview": {"help", []string{"\nCustomers\n", "assay COMMAND --help"}, []string{"--ledger-batch"}},
+		"command with commands": {"keys --help", []string{"\n  create  ", "assay help settings"},
+			[]string{"ASSAY_", "--listen"}},
+		"command": {"keys create --help", []string{"--plan", "assay help settings"},
+			[]string{"ASSAY_", "--listen"}},
+		"another way": {"help keys create", []string{"--plan", "assay help settings"},
+			[]string{"ASSAY_", "--listen"}},
+		"after the command": {"keys create --data-dir /x -h", []string{"--plan"}, nil},
+		"settings": {"help settings", []string{"ASSAY_LISTEN", "127.0.0.1:8080", "ASSAY_DNSBL", "(--public-url)"},
+			nil},
+		"settings of a topic": {"help settings lookups", []string{"ASSAY_DNS, --dns=HOST:PORT"},
+			[]string{"ASSAY_LISTEN"}},
+		"help with a broken setting": {"help settings --listen=x", []string{"ASSAY_LISTEN"}, nil},
+	}, func(t *testing.T, test testCase) {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), strings.Fields(test.args), &out, &errs)
+		expect.Must(t, code == 0 && errs.Len() == 0, "exit code %d\n%s", code, errs.String())
+		for _, text := range test.has {
+			expect.That(t, strings.Contains(out.String(), text), "lacks %q:\n%s", text, out.String())
+		}
+		for _, text := range test.lacks {
+			expect.That(t, !strings.Contains(out.String(), text), "contains %q:\n%s", text, out.String())
+		}
+	})
 }
 
 // TestMisuse checks that a command line that cannot be parsed gives two lines: what is wrong, and where to read on.
@@ -102,31 +91,27 @@ func TestMisuse(t *testing.T) {
 			ofKeys = append(ofKeys, strconv.Quote(command))
 		}
 	}
-	for _, test := range []struct{ name, args, want string }{
-		{"command", "kyes create", "assay: unknown command kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
-		{"command of a command", "keys creat",
+	type testCase struct{ args, want string }
+	expect.Each(t, map[string]testCase{
+		"command": {"kyes create", "assay: unknown command kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
+		"command of a command": {"keys creat",
 			"assay: unknown command creat, did you mean \"create\"?\nSee 'assay keys --help'.\n"},
-		{"no command of a command", "keys",
+		"no command of a command": {"keys",
 			"assay: expected one of " + strings.Join(ofKeys, ", ") + "\nSee 'assay keys --help'.\n"},
-		{"flag", "keys create --nam=x",
+		"flag": {"keys create --nam=x",
 			"assay: unknown flag --nam, did you mean \"--name\"?\nSee 'assay keys create --help'.\n"},
-		{"setting", "--lisen=x", "assay: unknown flag --lisen, did you mean \"--listen\"?\nSee 'assay --help'.\n"},
-		{"value of a setting", "--listen=x",
+		"setting": {"--lisen=x", "assay: unknown flag --lisen, did you mean \"--listen\"?\nSee 'assay --help'.\n"},
+		"value of a setting": {"--listen=x",
 			"assay: ASSAY_LISTEN: \"x\" is not of the form host:port\nSee 'assay config' and 'assay help settings'.\n"},
-		{"help", "help kyes", "assay: unexpected argument kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
-		{"topic", "help settings x", "assay: there is no topic \"x\" of settings, but there are serving, "},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			var out, errs bytes.Buffer
-			if code := Run(t.Context(), strings.Fields(test.args), &out, &errs); code != 2 || out.Len() > 0 {
-				t.Errorf("exit code %d, printed %q", code, out.String())
-			}
-			if !strings.HasPrefix(errs.String(), test.want) || strings.Count(errs.String(), "\n") != 2 {
-				t.Errorf("printed\n%s, want\n%s", errs.String(), test.want)
-			}
-		})
-	}
+		"help":  {"help kyes", "assay: unexpected argument kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
+		"topic": {"help settings x", "assay: there is no topic \"x\" of settings, but there are serving, "},
+	}, func(t *testing.T, test testCase) {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), strings.Fields(test.args), &out, &errs)
+		expect.That(t, code == 2 && out.Len() == 0, "exit code %d, printed %q", code, out.String())
+		expect.That(t, strings.HasPrefix(errs.String(), test.want) && strings.Count(errs.String(), "\n") == 2,
+			"printed\n%s, want\n%s", errs.String(), test.want)
+	})
 }
 
 // TestInvalidCommands checks that invalid command lines are rejected before a database is opened.
@@ -159,9 +144,8 @@ func TestInvalidCommands(t *testing.T) {
 		"webhooks set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
 	} {
 		var out bytes.Buffer
-		if code := Run(t.Context(), strings.Fields(line), &out, &out); code != 2 ||
-			!strings.Contains(out.String(), want) {
-			t.Errorf("%s: exit code %d, %s\nwant %q", line, code, &out, want)
-		}
+		code := Run(t.Context(), strings.Fields(line), &out, &out)
+		expect.That(t, code == 2 && strings.Contains(out.String(), want), "%s: exit code %d, %s\nwant %q", line, code,
+			&out, want)
 	}
 }

@@ -54,8 +54,7 @@ var helpTexts = kong.Vars{
 	"trusted_proxies": "Proxies whose X-Forwarded-For is trusted. They are networks or addresses.",
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
 	"rates": "Requests a minute by plan (pro=3000), or 'off'. 'public' limits checks without a key, and " +
-		"'network' look-ups of keys, each for a /24 or /48. " +
-		"Default: " + defaultRates() + ".",
+		"'network' look-ups of keys, each for a /24 or /48. " + "Default: " + defaultRates() + ".",
 	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is " +
 		"published as /.well-known/security.txt. Default: no such file.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +

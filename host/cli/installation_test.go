@@ -72,8 +72,7 @@ func RunInEmptyFolder(t *testing.T, commands [][]string, env ...string) []comman
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{AsCommands + "=1", "PATH=" + os.Getenv("PATH"), "ASSAY_DNS=off"}, env...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(expect.Value(json.Marshal(runs))(t)), t.Output()
-	printed, err := cmd.Output()
-	expect.NoError(t, err)
+	printed := expect.Value(cmd.Output())(t)
 	expect.NoError(t, json.Unmarshal(printed, &runs))
 	return runs
 }
@@ -163,13 +162,11 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"graph forget": {"paypal.com", needed}, "feedback signals": none,
 
 		"audit verify": none, "audit checkpoint": none, "audit export": {"export.jsonl", needed},
-		"audit verify-receipt": {rows + " --public-key " + rows, "reading verifier key"},
-		"audit accept-loss":    none,
-		"database distribute":  none,
-		"secret rotate":        none, "secret list": none, "secret reseal": none, "secret remove": {"2", needed},
+		"audit verify-receipt": {rows + " --public-key " + rows, "reading verifier key"}, "audit accept-loss": none,
+		"database distribute": none,
+		"secret rotate":       none, "secret list": none, "secret reseal": none, "secret remove": {"2", needed},
 		"secret delegate": none, "secret key": {filepath.Join(t.TempDir(), "key"), ""},
-		"secret sign":   {"missing", "open missing: no such file"},
-		"database exec": {"true", needed},
+		"secret sign": {"missing", "open missing: no such file"}, "database exec": {"true", needed},
 
 		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},
 

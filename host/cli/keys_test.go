@@ -21,10 +21,8 @@ func TestKeysWithLimits(t *testing.T) {
 	old := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--scope=privacy,check", "--test",
 		"--allow=192.0.2.7,2001:db8::/32", "--expires=90d")
 	next := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "rotate", old.ID, "--overlap=2h")
-	if !strings.HasPrefix(old.Secret, "assay_test_") || !strings.HasPrefix(next.Secret, "assay_test_") ||
-		next.Account != old.Account || next.Plan != "free" {
-		t.Errorf("issued %+v and %+v", old, next)
-	}
+	expect.That(t, strings.HasPrefix(old.Secret, "assay_test_") && strings.HasPrefix(next.Secret, "assay_test_") &&
+		next.Account == old.Account && next.Plan == "free", "issued %+v and %+v", old, next)
 	keys := hosttest.OutputJSON[[]apikey.Key](t, dir, database, "keys", "list")
 	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.ID, b.ID) })
 	for i, want := range []struct {
@@ -32,10 +30,9 @@ func TestKeysWithLimits(t *testing.T) {
 		ends time.Duration
 	}{{old.ID, 2 * time.Hour}, {next.ID, 90 * 24 * time.Hour}} {
 		k := keys[i]
-		if k.ID != want.id || apikey.JoinScopes(k.Scopes) != "check and privacy" || !k.Test || len(k.Networks) != 2 ||
-			k.ExpiresAt == nil || time.Until(*k.ExpiresAt).Round(time.Hour) != want.ends {
-			t.Errorf("key %d is %+v, want %s with the limits, for %v", i, k, want.id, want.ends)
-		}
+		expect.That(t, k.ID == want.id && apikey.JoinScopes(k.Scopes) == "check and privacy" && k.Test &&
+			len(k.Networks) == 2 && k.ExpiresAt != nil && time.Until(*k.ExpiresAt).Round(time.Hour) == want.ends,
+			"key %d is %+v, want %s with the limits, for %v", i, k, want.id, want.ends)
 	}
 	table := hosttest.Output(t, dir, database, "keys", "list")
 	hosttest.Has(t, table, "LAST USED", "EXPIRES\n", "check privacy", "192.0.2.7/32 2001:db8::/32")

@@ -85,8 +85,7 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 		lowest, highest := item.Range(m)
 		lines = append(lines, LayerLine{
 			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
-			Class: m.LayerClass(), Range: [2]int{lowest, highest},
-			Weight: item.Weight, Required: item.Required,
+			Class: m.LayerClass(), Range: [2]int{lowest, highest}, Weight: item.Weight, Required: item.Required,
 			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
 	}

@@ -30,9 +30,8 @@ func TestOverridesAtTheStart(t *testing.T) {
 			return expect.Value(http.Get(host.Admin+"/readyz"))(t).StatusCode == http.StatusOK
 		})
 		first := hosttest.CheckOnce(host, issued.Secret, `{"domain":"restart.example"}`)
-		if first.Verdict != action || !strings.HasPrefix(first.Signals[0], "Assay: ") {
-			t.Errorf("the first check after a restart: %+v, want %s", first, action)
-		}
+		expect.That(t, first.Verdict == action && strings.HasPrefix(first.Signals[0], "Assay: "),
+			"the first check after a restart: %+v, want %s", first, action)
 	}
 }
 
@@ -59,9 +58,8 @@ func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database strin
 	status, text := send("POST", "/api/overrides", `{"action":"allow","domain":"paypa1-secure-login.xyz",`+
 		`"reason":"our own test page","expires_at":"`+expires+`"}`)
 	var own override.Listed
-	if err := json.Unmarshal([]byte(text), &own); status != 200 || err != nil {
-		t.Fatalf("status %d: %s", status, text)
-	}
+	err := json.Unmarshal([]byte(text), &own)
+	expect.Must(t, status == 200 && err == nil, "status %d: %s", status, text)
 	until("paypa1-secure-login.xyz", "allow", "Assay: Allowed by your override "+own.ID+"; the layers' score is ")
 	until("www.paypa1-secure-login.xyz", "block", "")
 
@@ -69,16 +67,13 @@ func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database strin
 		"--registrable=example.org", "--reason=fraud ring", "--expires=30d", "--author=ops")
 	until("shop.example.org", "block", "Assay: Blocked by the operator's override "+all.ID+"; the layers' score is ")
 	explained := hosttest.OutputJSON[Explanation](t, dir, database, "check", "shop.example.org")
-	if explained.Override == nil || explained.Override.ID != all.ID || explained.Verdict != "block" ||
-		explained.Score < 70 || explained.Override.Score >= 40 {
-		t.Errorf("explained %+v, override %+v", explained, explained.Override)
-	}
+	expect.That(t, explained.Override != nil && explained.Override.ID == all.ID && explained.Verdict == "block" &&
+		explained.Score >= 70 && explained.Override.Score < 40, "explained %+v, override %+v", explained,
+		explained.Override)
 
 	list := hosttest.OutputJSON[[]override.Listed](t, dir, database, "overrides", "list")
-	if len(list) != 2 || list[0].ID != all.ID || list[1].ID != own.ID ||
-		list[1].Account != issued.Account {
-		t.Errorf("listed %+v", list)
-	}
+	expect.That(t, len(list) == 2 && list[0].ID == all.ID && list[1].ID == own.ID && list[1].Account == issued.Account,
+		"listed %+v", list)
 	hosttest.Output(t, dir, database, "overrides", "remove", own.ID)
 	until("paypa1-secure-login.xyz", "block", "")
 	if status, text := send("DELETE", "/api/overrides?id="+all.ID, ""); status != 404 {

@@ -93,6 +93,5 @@ func (cmd *privacyEraseCmd) Run(ctx context.Context, s *installation.Session) er
 	if err != nil {
 		return err
 	}
-	return s.Say(all, "Erased for %d of the accounts. The audit log of each has a record of it.\n",
-		len(all.Accounts))
+	return s.Say(all, "Erased for %d of the accounts. The audit log of each has a record of it.\n", len(all.Accounts))
 }

@@ -18,20 +18,17 @@ func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, databa
 	const body = `{"domain":"jane-roe.example"}`
 	for _, plan := range []string{"starter", "pro"} {
 		issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", plan)
-		if a := hosttest.CheckOnce(host, issued.Secret, body); a.Status != http.StatusOK {
-			t.Fatalf("check: %+v", a)
-		}
+		a := hosttest.CheckOnce(host, issued.Secret, body)
+		expect.Must(t, a.Status == http.StatusOK, "check: %+v", a)
 		if plan == "pro" {
 			hosttest.Output(t, dir, database, "accounts", "suspend", issued.Account, "--reason", "chargebacks")
 			a := hosttest.CheckOnce(host, issued.Secret, body)
-			if a.Status != http.StatusForbidden || !strings.Contains(a.Error, "the account is suspended") {
-				t.Errorf("a check of a suspended account: %d, %s", a.Status, a.Error)
-			}
+			expect.That(t, a.Status == http.StatusForbidden && strings.Contains(a.Error, "the account is suspended"),
+				"a check of a suspended account: %d, %s", a.Status, a.Error)
 		}
 	}
-	if status, text := hosttest.Send(t, host, "", "POST", "/api/check-public", body); status != http.StatusOK {
-		t.Fatalf("a check without a key: %d, %s", status, text)
-	}
+	status, text := hosttest.Send(t, host, "", "POST", "/api/check-public", body)
+	expect.Must(t, status == http.StatusOK, "a check without a key: %d, %s", status, text)
 	type document struct {
 		Value    string
 		Accounts map[string]struct {
@@ -45,9 +42,7 @@ func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, databa
 		return hosttest.OutputJSON[document](t, dir, database, "privacy", command, value)
 	}
 	before := run("export", "https://Jane-Roe.example/")
-	if len(before.Accounts) != 3 || before.Value != "jane-roe.example" {
-		t.Errorf("exported %+v", before)
-	}
+	expect.That(t, len(before.Accounts) == 3 && before.Value == "jane-roe.example", "exported %+v", before)
 	for account, a := range before.Accounts {
 		expect.Equal(t, "checks of "+account, len(a.Checks), 1)
 	}
@@ -57,9 +52,8 @@ func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, databa
 	again := run("erase", "jane-roe.example")
 	expect.Equal(t, "accounts that erased it before", len(again.Accounts), 3)
 	for account, a := range run("export", "jane-roe.example").Accounts { // what is left proves the erasure
-		if again.Accounts[account].Erased != 0 || len(a.Checks) > 0 || a.Graph != nil || len(a.Erasures) != 1 {
-			t.Errorf("account %s still has %+v", account, a)
-		}
+		expect.That(t, again.Accounts[account].Erased == 0 && len(a.Checks) == 0 && a.Graph == nil &&
+			len(a.Erasures) == 1, "account %s still has %+v", account, a)
 	}
 	expect.Equal(t, "accounts with data about another", len(run("erase", "john.example").Accounts), 0)
 }

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/installation"
+	"assay/registry/expect"
 )
 
 func TestRateSettings(t *testing.T) {
@@ -26,19 +27,14 @@ func TestRateSettings(t *testing.T) {
 			c.Rates = strings.Split(test.setting, ",")
 		}
 		got, err := c.RateLimits()
-		if (err != nil) != (test.want == nil) || err == nil && !maps.Equal(got, test.want) {
-			t.Errorf("%q: %v, %v, want %v", test.setting, got, err, test.want)
-		}
-		if err != nil && !strings.HasPrefix(err.Error(), "ASSAY_RATES: ") {
-			t.Errorf("%q: the error %v does not name the setting", test.setting, err)
-		}
+		expect.That(t, (err != nil) == (test.want == nil) && (err != nil || maps.Equal(got, test.want)),
+			"%q: %v, %v, want %v", test.setting, got, err, test.want)
+		expect.That(t, err == nil || strings.HasPrefix(err.Error(), "ASSAY_RATES: "),
+			"%q: the error %v does not name the setting", test.setting, err)
 	}
 	for _, p := range append(check.Plans(), check.PublicPlan()) {
-		if installation.DefaultRates()[p.Name] == 0 {
-			t.Errorf("the plan %s has no rate", p.Name)
-		}
-		if !strings.Contains(helpTexts["rates"], p.Name+"=") {
-			t.Errorf("the help does not name the rate of %s", p.Name)
-		}
+		expect.That(t, installation.DefaultRates()[p.Name] != 0, "the plan %s has no rate", p.Name)
+		expect.That(t, strings.Contains(helpTexts["rates"], p.Name+"="), "the help does not name the rate of %s",
+			p.Name)
 	}
 }

@@ -46,20 +46,15 @@ func TestSecretRotation(t *testing.T) {
 	}
 	expect.NoError(t, open(a, b))
 	expect.NoError(t, open(a, old))
-	if open(old, a) == nil {
-		t.Error("a host without the new secret reads its values")
-	}
+	expect.That(t, open(old, a) != nil, "a host without the new secret reads its values")
 	for _, h := range []*installation.Backend{old, stale} {
 		expect.Error(t, "a host without the new secret", h.Store.Signer().Ready(audit.Records), audit.ErrKeyElsewhere)
-		if len(server.KeyElsewhere(h.Store.Signer())) != 1 {
-			t.Error("the operator's page does not say so")
-		}
+		expect.That(t, len(server.KeyElsewhere(h.Store.Signer())) == 1, "the operator's page does not say so")
 	}
 	head := audit.TreeHead{Size: 3}
 	signed := expect.Value(a.Store.Signer().SignTree(head))(t)
-	if signed != expect.Value(b.Store.Signer().SignTree(head))(t) {
-		t.Error("two hosts sign the same tree with different keys")
-	}
+	expect.That(t, signed == expect.Value(b.Store.Signer().SignTree(head))(t),
+		"two hosts sign the same tree with different keys")
 	before := audit.NewSigner(audit.KeyName, a.Keys.SignSeed)
 	if _, err := before.OpenTree(signed); err == nil || a.Store.Signer().Origin(0) != before.Origin(0) {
 		t.Error("the key did not change, or the origin did")
@@ -69,9 +64,8 @@ func TestSecretRotation(t *testing.T) {
 		key := expect.Value(h.HostKey())(t)
 		note := expect.Value(activation.Sign(activation.Activation{Number: 1, Lineup: activation.Lineup{Revision: 1},
 			Author: "x", Reason: "x", At: time.Now()}, key))(t)
-		if by, err := trust.Open(note); err != nil || by.Role != activation.Host {
-			t.Errorf("a host's activation: %+v, %v", by, err)
-		}
+		by, err := trust.Open(note)
+		expect.That(t, err == nil && by.Role == activation.Host, "a host's activation: %+v, %v", by, err)
 	}
 	hosttest.WantRefusal(t, "another, before", first, database, nil, []string{"secret", "rotate", "--in=0s"},
 		"before that of the last generation")
@@ -89,30 +83,24 @@ func TestSecretRemoval(t *testing.T) {
 	hosttest.Output(t, dir, database, "webhooks", "set", account, "--url", "https://receiver.example/")
 	hosttest.Output(t, dir, database, "secret", "rotate", "--in=0s")
 	list := hosttest.OutputJSON[[]generationReport](t, dir, database, "secret", "list")
-	if len(list) != 3 || list[1].State != "former" || list[1].Values["webhook_endpoints"] != 1 ||
-		list[2].State != "current" || len(list[2].Values) != 0 {
-		t.Errorf("%+v", list)
-	}
+	expect.That(t, len(list) == 3 && list[1].State == "former" && list[1].Values["webhook_endpoints"] == 1 &&
+		list[2].State == "current" && len(list[2].Values) == 0, "%+v", list)
 	remove := []string{"secret", "remove", "2"}
 	hosttest.WantRefusal(t, "one that is needed", dir, database, nil, remove, "webhook_endpoints 1", "secret reseal")
 	hosttest.WantRefusal(t, "the first", dir, database, nil, []string{"secret", "remove", "1"}, "pseudonyms")
-	if out := hosttest.Output(t, dir, database, "secret", "reseal"); !strings.HasPrefix(out, "1 values") {
-		t.Errorf("reseal printed %q", out)
-	}
+	out := hosttest.Output(t, dir, database, "secret", "reseal")
+	expect.That(t, strings.HasPrefix(out, "1 values"), "reseal printed %q", out)
 	hosttest.Output(t, dir, database, remove...)
-	if out := hosttest.Output(t, dir, database, "secret", "list"); strings.Contains(out, "former  2") ||
-		!strings.Contains(out, "webhook_endpoints 1") {
-		t.Errorf("left: %s", out)
-	}
+	out = hosttest.Output(t, dir, database, "secret", "list")
+	expect.That(t, !strings.Contains(out, "former  2") && strings.Contains(out, "webhook_endpoints 1"), "left: %s", out)
 	stale := hosttest.OwnSecrets(t, hosttest.DataDir(t))
 	hosttest.WantRefusal(t, "a command with the old secret", stale, database, nil, []string{"audit", "verify"},
 		"copy the secret file of another host")
 	// The log is still signed by the newest key, and verified with the first.
 	b := hosttest.OpenStore(t, dir, database)
 	keys := hosttest.WriteFile(t, "keys", []byte(b.Store.Signer().TreeKey(0)+"\n"))
-	if statements := b.Store.Signer().Statements(); len(statements) != 2 {
-		t.Errorf("%d statements", len(statements))
-	}
+	statements := b.Store.Signer().Statements()
+	expect.That(t, len(statements) == 2, "%d statements", len(statements))
 	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
 	export := filepath.Join(t.TempDir(), "export")

@@ -25,12 +25,9 @@ func settingsCommand(t *testing.T, environ []string, args ...string) (stdout, st
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
-		t.Errorf("the command left %v, %v", left, err)
-	}
+	expect.Must(t, cmd.ProcessState != nil, "%v", err)
+	left, err := os.ReadDir(cmd.Dir)
+	expect.That(t, err == nil && len(left) == 0, "the command left %v, %v", left, err)
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
@@ -39,9 +36,8 @@ func configJSON(t *testing.T, environ []string, wantCode int, args ...string) (m
 	t.Helper()
 	out, errs, code := settingsCommand(t, environ, append([]string{"config", "--json"}, args...)...)
 	var list []settingInForce
-	if err := json.Unmarshal([]byte(out), &list); err != nil || code != wantCode {
-		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
-	}
+	err := json.Unmarshal([]byte(out), &list)
+	expect.Must(t, err == nil && code == wantCode, "exit code %d, %v\n%s%s", code, err, out, errs)
 	all := map[string]settingInForce{}
 	for _, s := range list {
 		all[s.Setting] = s
@@ -59,38 +55,34 @@ func TestSettingsPrecedence(t *testing.T) {
 	inEnvironment := append(slices.Clone(inFile), "ASSAY_LISTEN=127.0.0.1:2", "ASSAY_TRUSTED_PROXIES=10.0.0.2",
 		"ASSAY_CHAINS=2", "ASSAY_FLIP_LIMIT=2%")
 	flags := []string{"--listen=127.0.0.1:1", "--trusted-proxies=10.0.0.1", "--chains=1", "--flip-limit=1%"}
-	for _, test := range []struct {
-		name    string
+	type testCase struct {
 		environ []string
 		args    []string
 		want    [4]string // values
 		from    [4]string
-	}{
-		{"flag", inEnvironment, flags, [4]string{"127.0.0.1:1", "10.0.0.1", "1", "1%"},
+	}
+	expect.Each(t, map[string]testCase{
+		"flag": {inEnvironment, flags, [4]string{"127.0.0.1:1", "10.0.0.1", "1", "1%"},
 			[4]string{"flag", "flag", "flag", "flag"}},
-		{"environment", inEnvironment, nil, [4]string{"127.0.0.1:2", "10.0.0.2", "2", "2%"},
+		"environment": {inEnvironment, nil, [4]string{"127.0.0.1:2", "10.0.0.2", "2", "2%"},
 			[4]string{"environment", "environment", "environment", "environment"}},
-		{"file", inFile, nil, [4]string{"127.0.0.1:3", "10.0.0.3,10.0.1.3", "3", "3%"},
+		"file": {inFile, nil, [4]string{"127.0.0.1:3", "10.0.0.3,10.0.1.3", "3", "3%"},
 			[4]string{file + ":2", file + ":3", file + ":4", file + ":5"}},
-		{"file by flag", []string{"ASSAY_CONFIG=/nonexistent"}, []string{"--config", file},
+		"file by flag": {[]string{"ASSAY_CONFIG=/nonexistent"}, []string{"--config", file},
 			[4]string{"127.0.0.1:3", "10.0.0.3,10.0.1.3", "3", "3%"},
 			[4]string{file + ":2", file + ":3", file + ":4", file + ":5"}},
-		{"default", nil, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
+		"default": {nil, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
 			[4]string{"default", "default", "default", "default"}},
-		{"no file", []string{"ASSAY_CONFIG="}, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
+		"no file": {[]string{"ASSAY_CONFIG="}, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
 			[4]string{"default", "default", "default", "default"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			all, _ := configJSON(t, test.environ, 0, test.args...)
-			for i, name := range []string{"ASSAY_LISTEN", "ASSAY_TRUSTED_PROXIES", "ASSAY_CHAINS", "ASSAY_FLIP_LIMIT"} {
-				if got := all[name]; got.Value != test.want[i] || got.Source != test.from[i] {
-					t.Errorf("%s is %q from %s, want %q from %s", name, got.Value, got.Source, test.want[i],
-						test.from[i])
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		all, _ := configJSON(t, test.environ, 0, test.args...)
+		for i, name := range []string{"ASSAY_LISTEN", "ASSAY_TRUSTED_PROXIES", "ASSAY_CHAINS", "ASSAY_FLIP_LIMIT"} {
+			got := all[name]
+			expect.That(t, got.Value == test.want[i] && got.Source == test.from[i],
+				"%s is %q from %s, want %q from %s", name, got.Value, got.Source, test.want[i], test.from[i])
+		}
+	})
 }
 
 // TestConfigurationFileExamples reads the files of settings that examples and documents show.
@@ -101,43 +93,39 @@ func TestConfigurationFileExamples(t *testing.T) {
 	for name, text := range map[string]string{"docs": shown,
 		"deploy": hosttest.ReadText(t, "../../examples/deploy/assay.env")} {
 		all, _ := configJSON(t, nil, 0, "--config", hosttest.WriteFile(t, "assay.env", []byte(text)))
-		if got := all["ASSAY_LISTEN"]; got.Value != "0.0.0.0:8080" {
-			t.Errorf("%s: ASSAY_LISTEN is %+v", name, got)
-		}
+		got := all["ASSAY_LISTEN"]
+		expect.That(t, got.Value == "0.0.0.0:8080", "%s: ASSAY_LISTEN is %+v", name, got)
 	}
 }
 
 // TestConfigurationFileErrors checks that commands refuse a file with errors, and say all of them with their lines.
 func TestConfigurationFileErrors(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, text, want string }{
-		{"name", "ASSAY_LISTN=:80\n", ":1: ASSAY_LISTN is not a setting: is it ASSAY_LISTEN?\n"},
-		{"another program's variable", "GOGC=100\n", ":1: GOGC is not a setting: 'assay help settings' lists them\n"},
-		{"twice", "ASSAY_DNS=off\nASSAY_DNS=off\n", ":2: ASSAY_DNS was set in line 1 already\n"},
-		{"syntax", "ASSAY_DNS\n", ":1: it is neither a comment nor of the form NAME=value\n"},
-		{"quotes", "ASSAY_DNS=\"off\"\n", ":1: ASSAY_DNS: quotes and backslashes are refused, "},
-		{"number", "\nASSAY_CHAINS=many\n", ":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
-		{"witness", "ASSAY_WITNESS=https://witness.example w+1\n",
+	type testCase struct{ text, want string }
+	expect.Each(t, map[string]testCase{
+		"name":                       {"ASSAY_LISTN=:80\n", ":1: ASSAY_LISTN is not a setting: is it ASSAY_LISTEN?\n"},
+		"another program's variable": {"GOGC=100\n", ":1: GOGC is not a setting: 'assay help settings' lists them\n"},
+		"twice":                      {"ASSAY_DNS=off\nASSAY_DNS=off\n", ":2: ASSAY_DNS was set in line 1 already\n"},
+		"syntax":                     {"ASSAY_DNS\n", ":1: it is neither a comment nor of the form NAME=value\n"},
+		"quotes":                     {"ASSAY_DNS=\"off\"\n", ":1: ASSAY_DNS: quotes and backslashes are refused, "},
+		"number": {"\nASSAY_CHAINS=many\n",
+			":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
+		"witness": {"ASSAY_WITNESS=https://witness.example w+1\n",
 			":1: ASSAY_WITNESS: \"w+1\" is not the public key of a witness"},
-		{"witness without a URL", "ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
+		"witness without a URL": {"ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
-		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
+		"a witness twice": {"ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
 			hosttest.WitnessKey + "\n", ":1: ASSAY_WITNESS: two witnesses have the name w.example"},
-		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
+		"contact": {"ASSAY_SECURITY_CONTACT=me@x.example\n",
 			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
-		{"value", "#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
-		{"itself", "ASSAY_CONFIG=other\n", ":1: ASSAY_CONFIG cannot be set in a file that it names\n"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			file := hosttest.WriteFile(t, "assay.env", []byte(test.text))
-			_, errs, code := settingsCommand(t, nil, "keys", "list", "--config", file)
-			if !strings.HasPrefix(errs, "assay: "+file+test.want) || code != 2 ||
-				!strings.HasSuffix(errs, "\nSee 'assay config' and 'assay help settings'.\n") {
-				t.Errorf("exit code %d, printed\n%s", code, errs)
-			}
-		})
-	}
+		"value":  {"#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
+		"itself": {"ASSAY_CONFIG=other\n", ":1: ASSAY_CONFIG cannot be set in a file that it names\n"},
+	}, func(t *testing.T, test testCase) {
+		file := hosttest.WriteFile(t, "assay.env", []byte(test.text))
+		_, errs, code := settingsCommand(t, nil, "keys", "list", "--config", file)
+		expect.That(t, strings.HasPrefix(errs, "assay: "+file+test.want) && code == 2 && strings.HasSuffix(errs,
+			"\nSee 'assay config' and 'assay help settings'.\n"), "exit code %d, printed\n%s", code, errs)
+	})
 }
 
 // TestSettingsOfCommands checks that a file of settings that does not exist is an error, also for assay config, that
@@ -163,10 +151,9 @@ func TestSettingsOfCommands(t *testing.T) {
 		{"serve", notStarting, typo, true},
 	} {
 		out, errs, code := settingsCommand(t, test.environ, strings.Fields(test.args)...)
-		if !strings.Contains(errs, test.warns) || (errs == "") != (test.warns == "") || (code != 0) != test.fails ||
-			out == "" && !test.fails {
-			t.Errorf("%s: exit code %d, printed %q and\n%s", test.args, code, out, errs)
-		}
+		expect.That(t, strings.Contains(errs, test.warns) && (errs == "") == (test.warns == "") &&
+			(code != 0) == test.fails && (out != "" || test.fails), "%s: exit code %d, printed %q and\n%s", test.args,
+			code, out, errs)
 	}
 }
 
@@ -188,13 +175,9 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 		"ASSAY_DRAIN":                {Value: "1m30s", Source: "environment"},
 	} {
 		got := all[name]
-		if got.Value != want.Value || got.Source != want.Source || !strings.Contains(got.Error, want.Error) ||
-			(got.Error == "") != (want.Error == "") {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-		if got.Error != "" && !strings.Contains(errs, name+": ") {
-			t.Errorf("%s is not named in\n%s", name, errs)
-		}
+		expect.That(t, got.Value == want.Value && got.Source == want.Source && strings.Contains(got.Error,
+			want.Error) && (got.Error == "") == (want.Error == ""), "%s: %+v, want %+v", name, got, want)
+		expect.That(t, got.Error == "" || strings.Contains(errs, name+": "), "%s is not named in\n%s", name, errs)
 	}
 	hosttest.Has(t, errs, file+":3: ASSAY_X is not a setting")
 }
@@ -215,16 +198,12 @@ func TestConfigHidesSecrets(t *testing.T) {
 		}
 	}
 	out, errs, code := settingsCommand(t, environ, "config")
-	if strings.Contains(out+errs, secret) || code != 0 {
-		t.Errorf("exit code %d, printed\n%s%s", code, out, errs)
-	}
+	expect.That(t, !strings.Contains(out+errs, secret) && code == 0, "exit code %d, printed\n%s%s", code, out, errs)
 	hosttest.Has(t, out, "postgres://app:***@db.example:5432/assay?sslmode=require ",
 		"postgres://app@db.example/assay?sslpassword=*** ",
 		"smtps://app:***@mail.example:465?from=assay%40example.com ",
 		" ***.zen.dq.spamhaus.net,domain:***.dbl.dq.spamhaus.net ")
-	if regexp.MustCompile(`ASSAY_STRIPE_KEY +set +environment`).FindString(out) == "" {
-		t.Errorf("printed\n%s", out)
-	}
+	expect.That(t, regexp.MustCompile(`ASSAY_STRIPE_KEY +set +environment`).FindString(out) != "", "printed\n%s", out)
 }
 
 // TestSecretsAreTagged checks that settings whose names say that they are secrets have the tag.
@@ -233,9 +212,8 @@ func TestSecretsAreTagged(t *testing.T) {
 	parser := expect.Value(newParser(&cli{}))(t)
 	name := regexp.MustCompile(`KEY|TOKEN|SECRET|PASSWORD`)
 	for _, f := range settingsOf(parser.Model.Node) {
-		if name.MatchString(f.Envs[0]) && f.PlaceHolder != "FILE" && !f.Tag.Has("secret") {
-			t.Errorf("%s names neither a FILE nor has the tag secret", f.Envs[0])
-		}
+		expect.That(t, !name.MatchString(f.Envs[0]) || f.PlaceHolder == "FILE" || f.Tag.Has("secret"),
+			"%s names neither a FILE nor has the tag secret", f.Envs[0])
 	}
 }
 
@@ -248,16 +226,13 @@ func TestConfigShowsDerivedDefaults(t *testing.T) {
 		"ASSAY_OPERATOR_KEY": "/srv/a/operator.key", "ASSAY_DATABASE_DIRECT_URL": "postgres://h/d",
 		"ASSAY_ADMIN_LISTEN": "127.0.0.1:9001",
 	} {
-		if got := all[name]; got.Value != want || got.Source != fromDefault {
-			t.Errorf("%s is %+v, want %s", name, got, want)
-		}
+		got := all[name]
+		expect.That(t, got.Value == want && got.Source == fromDefault, "%s is %+v, want %s", name, got, want)
 	}
 	out, _, _ := settingsCommand(t, nil, "config")
 	for _, row := range []string{`ASSAY_DATABASE_URL +\(a private one\) +default\n`,
 		`ASSAY_RDAP_URL +\(the registries'\) +default\n`, `ASSAY_MMDB_ASN +- +default\n`} {
-		if !regexp.MustCompile(row).MatchString(out) {
-			t.Errorf("lacks %s:\n%s", row, out)
-		}
+		expect.That(t, regexp.MustCompile(row).MatchString(out), "lacks %s:\n%s", row, out)
 	}
 }
 
@@ -266,39 +241,34 @@ func TestSettingsWarnings(t *testing.T) {
 	t.Parallel()
 	parser := expect.Value(newParser(&cli{}))(t)
 	known := settingsOf(parser.Model.Node)
-	for _, test := range []struct {
-		name    string
+	type testCase struct {
 		environ []string
 		text    string // of the file
 		mode    os.FileMode
 		want    []string // a part of each warning
-	}{
-		{"settings", []string{"ASSAY_LISTEN=x", "HOME=/", "ASSAY=1"}, "", 0o644, nil},
-		{"typo", []string{"ASSAY_DATABSE_URL=secret"}, "", 0o644,
-			[]string{"the environment sets ASSAY_DATABSE_URL, which is not a setting: is it ASSAY_DATABASE_URL?"}},
-		{"unknown", []string{"ASSAY_COLOUR=red"}, "", 0o644,
-			[]string{"the environment sets ASSAY_COLOUR, which is not a setting: 'assay help settings' lists them"}},
-		{"Kubernetes", []string{"ASSAY_PORT=tcp://10.0.0.1:80", "ASSAY_SERVICE_HOST=10.0.0.1", "ASSAY_PORT_80_TCP=x"},
-			"", 0o644, nil},
-		{"a port", []string{"ASSAY_PORT=80"}, "", 0o644, []string{"ASSAY_PORT"}},
-		{"public secret", nil, "ASSAY_STRIPE_KEY=sk\n", 0o644, []string{"contains secrets, and every user"}},
-		{"public password", nil, "ASSAY_DATABASE_URL=postgres://a:b@c/d\n", 0o604, []string{"contains secrets"}},
-		{"private secret", nil, "ASSAY_STRIPE_KEY=sk\n", 0o640, nil},
-		{"nothing secret", nil, "ASSAY_DATABASE_URL=postgres://a@c/d\n", 0o644, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "assay.env")
-			expect.NoError(t, os.WriteFile(file, []byte(test.text), 0o600))
-			expect.NoError(t, os.Chmod(file, test.mode))
-			var s settings
-			expect.NoError(t, s.read(file, known))
-			got := s.warnings(known, test.environ)
-			if !slices.EqualFunc(got, test.want, strings.Contains) {
-				t.Errorf("warnings %q, want %q", got, test.want)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"settings": {[]string{"ASSAY_LISTEN=x", "HOME=/", "ASSAY=1"}, "", 0o644, nil},
+		"typo": {[]string{"ASSAY_DATABSE_URL=secret"}, "", 0o644,
+			[]string{"the environment sets ASSAY_DATABSE_URL, which is not a setting: is it ASSAY_DATABASE_URL?"}},
+		"unknown": {[]string{"ASSAY_COLOUR=red"}, "", 0o644,
+			[]string{"the environment sets ASSAY_COLOUR, which is not a setting: 'assay help settings' lists them"}},
+		"Kubernetes": {[]string{"ASSAY_PORT=tcp://10.0.0.1:80", "ASSAY_SERVICE_HOST=10.0.0.1", "ASSAY_PORT_80_TCP=x"},
+			"", 0o644, nil},
+		"a port":          {[]string{"ASSAY_PORT=80"}, "", 0o644, []string{"ASSAY_PORT"}},
+		"public secret":   {nil, "ASSAY_STRIPE_KEY=sk\n", 0o644, []string{"contains secrets, and every user"}},
+		"public password": {nil, "ASSAY_DATABASE_URL=postgres://a:b@c/d\n", 0o604, []string{"contains secrets"}},
+		"private secret":  {nil, "ASSAY_STRIPE_KEY=sk\n", 0o640, nil},
+		"nothing secret":  {nil, "ASSAY_DATABASE_URL=postgres://a@c/d\n", 0o644, nil},
+	}, func(t *testing.T, test testCase) {
+		file := filepath.Join(t.TempDir(), "assay.env")
+		expect.NoError(t, os.WriteFile(file, []byte(test.text), 0o600))
+		expect.NoError(t, os.Chmod(file, test.mode))
+		var s settings
+		expect.NoError(t, s.read(file, known))
+		got := s.warnings(known, test.environ)
+		expect.That(t, slices.EqualFunc(got, test.want, strings.Contains), "warnings %q, want %q", got, test.want)
+	})
 }
 
 func TestHidePassword(t *testing.T) {
@@ -345,13 +315,11 @@ func TestTestModeMustBeAskedFor(t *testing.T) {
 			"ASSAY_LINKS: dpa="},
 		"tax without Stripe": {installation.Config{StripeTax: true}, true, "ASSAY_STRIPE_KEY: it is empty"},
 		"Stripe and test checkout": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1",
-			TestCheckout: true},
-			false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
+			TestCheckout: true}, false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
 	} {
-		if err := test.cfg.ValidateBilling(); (err != nil) != (test.err != "") ||
-			err != nil && !strings.HasPrefix(err.Error(), test.err) {
-			t.Errorf("%s: %v, want %q", name, err, test.err)
-		}
+		err := test.cfg.ValidateBilling()
+		expect.That(t, (err != nil) == (test.err != "") && (err == nil || strings.HasPrefix(err.Error(), test.err)),
+			"%s: %v, want %q", name, err, test.err)
 		expect.Equal(t, name, test.cfg.TestMode(), test.testing)
 	}
 }

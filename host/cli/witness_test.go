@@ -40,9 +40,7 @@ func TestWitness(t *testing.T) {
 		n, err := reader.Read(line)
 		expect.NoError(t, err)
 		_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "listening on ")
-		if !ok {
-			t.Fatalf("it printed %q", line[:n])
-		}
+		expect.Must(t, ok, "it printed %q", line[:n])
 		keys[i] = strings.TrimSpace(out.String())
 		client := witness.NewClient(url, expect.Value(witness.ParseVerifier(keys[i]))(t), http.DefaultClient)
 		var asked []int64
@@ -54,16 +52,12 @@ func TestWitness(t *testing.T) {
 			return nil, nil
 		})
 		expect.NoError(t, err)
-		if asked[len(asked)-1] != int64(i) {
-			t.Errorf("start %d: proofs from %v", i, asked)
-		}
+		expect.That(t, asked[len(asked)-1] == int64(i), "start %d: proofs from %v", i, asked)
 		stop()
 		expect.Equal(t, "exit code", <-code, 0)
 	}
 	expect.Equal(t, "the keys of two starts", keys[0], keys[1])
-	if _, err := witness.OpenKey(state, "two.example"); err == nil {
-		t.Error("a key is opened under another name")
-	}
+	expect.Failure(t, expect.ErrorOf(witness.OpenKey(state, "two.example")), "a key is opened under another name")
 	file := filepath.Join(state, "key")
 	expect.NoError(t, os.Chmod(file, 0o640))
 	_, err := witness.OpenKey(state, "one.example")

@@ -141,18 +141,16 @@ func TestLongestFacts(t *testing.T) {
 	t.Parallel()
 	label := "xn--j50i" + strings.Repeat("a", 53) + "." // 54 times U+20000
 	e := expect.Value(Parse(Domain, strings.Repeat(label, 3)+"example.com", ""))(t)
-	if n := len(e.Facts["domain.subdomain"]); n <= 600 {
-		t.Errorf("the longest subdomain has %d bytes", n)
-	}
+	n := len(e.Facts["domain.subdomain"])
+	expect.That(t, n > 600, "the longest subdomain has %d bytes", n)
 	checkLengths(t, e)
 }
 
 func TestLongestLookalike(t *testing.T) {
 	t.Parallel()
 	e := expect.Value(Parse(Domain, longestLookalike(), ""))(t)
-	if n := len(e.Value); n < 230 || n > maxNameBytes {
-		t.Errorf("the longest look-alike has %d characters", n)
-	}
+	n := len(e.Value)
+	expect.That(t, n >= 230 && n <= maxNameBytes, "the longest look-alike has %d characters", n)
 }
 
 func FuzzDomain(f *testing.F) {

@@ -103,9 +103,8 @@ func TestProvidersAreDomains(t *testing.T) {
 		expect.Equal(t, "provider domain", expect.Value(Parse(Domain, domain, ""))(t).Value, domain)
 	}
 	for from, to := range aliasDomains {
-		if providers[from] == "" || providers[from] != providers[to] {
-			t.Errorf("%s (provider %q) is an alias of %s (provider %q)", from, providers[from], to, providers[to])
-		}
+		expect.That(t, providers[from] != "" && providers[from] == providers[to],
+			"%s (provider %q) is an alias of %s (provider %q)", from, providers[from], to, providers[to])
 	}
 }
 

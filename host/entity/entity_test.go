@@ -14,12 +14,9 @@ import (
 func checkFacts(t *testing.T, typ Type, raw, country, value string, want Facts) {
 	t.Helper()
 	e, err := Parse(typ, raw, country)
-	if err != nil {
-		t.Fatalf("Parse(%s, %q, %q): %v", typ, raw, country, err)
-	}
-	if e.Value != value || e.Facts["entity.value"] != value {
-		t.Errorf("value of %q is %q, fact %q; want %q", raw, e.Value, e.Facts["entity.value"], value)
-	}
+	expect.Must(t, err == nil, "Parse(%s, %q, %q): %v", typ, raw, country, err)
+	expect.That(t, e.Value == value && e.Facts["entity.value"] == value, "value of %q is %q, fact %q; want %q", raw,
+		e.Value, e.Facts["entity.value"], value)
 	for name, wanted := range want {
 		if got, found := e.Facts[name]; got != wanted || found != (wanted != "") {
 			t.Errorf("%s of %q is %q, found %v; want %q", name, raw, got, found, wanted)
@@ -34,10 +31,9 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 	for name, c := range cases {
 		e, err := Parse(typ, c.raw, c.country)
 		var invalid *InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-			t.Errorf("%s: Parse(%s, %.80q) = %q, %v; want an InvalidError with %q", name, typ, c.raw, e.Value, err,
-				c.reason)
-		}
+		expect.That(t, errors.As(err, &invalid) && invalid.Field == string(typ) &&
+			strings.Contains(invalid.Reason, c.reason), "%s: Parse(%s, %.80q) = %q, %v; want an InvalidError with %q",
+			name, typ, c.raw, e.Value, err, c.reason)
 	}
 }
 
@@ -54,9 +50,8 @@ var mostBytes = func() map[string]int {
 func checkLengths(t *testing.T, e Entity) {
 	t.Helper()
 	for fact, value := range e.Facts {
-		if len(value) > mostBytes[fact] {
-			t.Errorf("%s has %d bytes, more than %d: %s", fact, len(value), mostBytes[fact], value)
-		}
+		expect.That(t, len(value) <= mostBytes[fact], "%s has %d bytes, more than %d: %s", fact, len(value),
+			mostBytes[fact], value)
 	}
 }
 
@@ -66,49 +61,34 @@ func checkParse(t *testing.T, typ Type, raw, country string) {
 	e, err := Parse(typ, raw, country)
 	if err != nil {
 		var invalid *InvalidError
-		if !errors.As(err, &invalid) || invalid.Reason == "" {
-			t.Fatalf("Parse(%s, %q) returned %v, want an InvalidError", typ, raw, err)
-		}
+		expect.Must(t, errors.As(err, &invalid) && invalid.Reason != "",
+			"Parse(%s, %q) returned %v, want an InvalidError", typ, raw, err)
 		checkPlain(t, "error", err.Error())
-		if len(err.Error()) > 300 {
-			t.Fatalf("the error for %q has %d bytes: %s", raw, len(err.Error()), err)
-		}
+		expect.Must(t, len(err.Error()) <= 300, "the error for %q has %d bytes: %s", raw, len(err.Error()), err)
 		return
 	}
 	checkLengths(t, e)
 	again, err := Parse(typ, e.Value, country)
-	if err != nil || again.Value != e.Value {
-		t.Fatalf("Parse(%s, %q) = %q, which parses as %q, %v", typ, raw, e.Value, again.Value, err)
-	}
-	if e.Value == "" {
-		t.Fatalf("Parse(%s, %q) has no value", typ, raw)
-	}
+	expect.Must(t, err == nil && again.Value == e.Value, "Parse(%s, %q) = %q, which parses as %q, %v", typ, raw,
+		e.Value, again.Value, err)
+	expect.Must(t, e.Value != "", "Parse(%s, %q) has no value", typ, raw)
 	checkPlain(t, "value", e.Value)
 	for name, value := range e.Facts {
-		if mostBytes[name] == 0 {
-			t.Errorf("fact %s is not in the table", name)
-		}
-		if value == "" {
-			t.Errorf("fact %s of %q is empty", name, raw)
-		}
+		expect.That(t, mostBytes[name] != 0, "fact %s is not in the table", name)
+		expect.That(t, value != "", "fact %s of %q is empty", name, raw)
 		checkPlain(t, name, value)
 	}
 	for _, p := range e.Parents() {
-		if p.Kind == "" || p.Value == "" || p.Value == e.Value {
-			t.Errorf("%q has the parent %+v", e.Value, p)
-		}
+		expect.That(t, p.Kind != "" && p.Value != "" && p.Value != e.Value, "%q has the parent %+v", e.Value, p)
 	}
 }
 
 func checkPlain(t *testing.T, what, s string) {
 	t.Helper()
-	if !utf8.ValidString(s) {
-		t.Fatalf("%s %q is not UTF-8", what, s)
-	}
+	expect.Must(t, utf8.ValidString(s), "%s %q is not UTF-8", what, s)
 	for _, r := range s {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			t.Fatalf("%s %q contains U+%04X", what, s, r)
-		}
+		expect.Must(t, !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r), "%s %q contains U+%04X", what, s,
+			r)
 	}
 }
 
@@ -168,9 +148,8 @@ func TestErrorsTruncateTheInput(t *testing.T) {
 			}
 		}
 	}
-	if got := excerpt("\x1b\u202e" + payload); len(got) > 2*maxEcho || strings.ContainsAny(got, "\x1b\u202e") {
-		t.Errorf("excerpt returned %q", got)
-	}
+	got := excerpt("\x1b\u202e" + payload)
+	expect.That(t, len(got) <= 2*maxEcho && !strings.ContainsAny(got, "\x1b\u202e"), "excerpt returned %q", got)
 }
 
 func TestCountry(t *testing.T) {
@@ -182,9 +161,8 @@ func TestCountry(t *testing.T) {
 	for _, in := range []string{"QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
 		got, err := Country(in)
 		var invalid *InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != "region.country" {
-			t.Errorf("Country(%q) = %q, %v; want an InvalidError for region.country", in, got, err)
-		}
+		expect.That(t, errors.As(err, &invalid) && invalid.Field == "region.country",
+			"Country(%q) = %q, %v; want an InvalidError for region.country", in, got, err)
 	}
 }
 

@@ -12,18 +12,14 @@ func TestFactTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range FactTable() {
 		group, _, found := strings.Cut(f.Name, ".")
-		if !found || !strings.Contains(" entity domain email phone iban ", " "+group+" ") {
-			t.Errorf("fact %q has an unknown group", f.Name)
-		}
-		if seen[f.Name] || f.Format == "" || len(f.Name) > 64 {
-			t.Errorf("fact %q is a duplicate, has no format, or has a name of more than 64 bytes", f.Name)
-		}
+		expect.That(t, found && strings.Contains(" entity domain email phone iban ", " "+group+" "),
+			"fact %q has an unknown group", f.Name)
+		expect.That(t, !seen[f.Name] && f.Format != "" && len(f.Name) <= 64,
+			"fact %q is a duplicate, has no format, or has a name of more than 64 bytes", f.Name)
 		seen[f.Name] = true
 	}
 	FactTable()[0].Name = "changed"
-	if FactTable()[0].Name == "changed" {
-		t.Error("callers can change the table")
-	}
+	expect.That(t, FactTable()[0].Name != "changed", "callers can change the table")
 }
 
 func TestEveryFactIsProduced(t *testing.T) {

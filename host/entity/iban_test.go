@@ -57,21 +57,16 @@ func TestRegistryExamples(t *testing.T) {
 		}
 		got := []string{e.Facts["iban.listed"], e.Facts["iban.structure"], e.Facts["iban.check"]}
 		expect.NoDiff(t, code, []string{"yes", "ok", "ok"}, got)
-		if e.Facts["iban.national"] == "wrong" {
-			t.Errorf("%s: the national check digits are wrong", code)
-		}
-		if joined := e.Facts["iban.bank"] + e.Facts["iban.branch"] + e.Facts["iban.account"]; !strings.HasSuffix(code,
-			joined) {
-			t.Errorf("%s does not end with its bank, branch and account %q", code, joined)
-		}
+		expect.That(t, e.Facts["iban.national"] != "wrong", "%s: the national check digits are wrong", code)
+		joined := e.Facts["iban.bank"] + e.Facts["iban.branch"] + e.Facts["iban.account"]
+		expect.That(t, strings.HasSuffix(code, joined), "%s does not end with its bank, branch and account %q", code,
+			joined)
 		if wrong, _ := Parse(IBAN, code[:len(code)-1], ""); wrong.Facts["iban.structure"] != "length" {
 			t.Errorf("%s without its last character: structure %q, want length", code, wrong.Facts["iban.structure"])
 		}
 	}
 	for country := range ibanForms {
-		if !seen[country] {
-			t.Errorf("%s has no example", country)
-		}
+		expect.That(t, seen[country], "%s has no example", country)
 	}
 }
 
@@ -96,15 +91,12 @@ func TestNationalCheckDetectsAWrongDigit(t *testing.T) {
 			changed = []byte(bban)
 			changed[5] = '0' + (changed[5]-'0'+1)%10
 		}
-		if holds, _ := nationalCheck(country, string(changed)); holds {
-			t.Errorf("%s: %s passes like %s", country, changed, bban)
-		}
+		holds, _ := nationalCheck(country, string(changed))
+		expect.That(t, !holds, "%s: %s passes like %s", country, changed, bban)
 	}
 	for _, country := range strings.Fields(
 		"BE ES FR MC IT SM PT NO FI SI BA ME MK RS EE HR CZ SK PL IS HU TN TL AL XK MR") {
-		if !slices.Contains(checked, country) {
-			t.Errorf("%s: no example was checked", country)
-		}
+		expect.That(t, slices.Contains(checked, country), "%s: no example was checked", country)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 func TestValidateText(t *testing.T) {
@@ -29,8 +30,7 @@ func TestValidateText(t *testing.T) {
 		"too long":               {strings.Repeat("é", 51), true, "longer than 100 bytes"},
 	} {
 		err := entity.ValidateText("note", test.text, 100, test.lines)
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
+		expect.That(t, (err == nil) == (test.want == "") && (err == nil || strings.Contains(err.Error(), test.want)),
+			"%s: %v, want %q", name, err, test.want)
 	}
 }

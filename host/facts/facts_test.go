@@ -52,59 +52,53 @@ func TestCollect(t *testing.T) {
 		return nil, nil
 	}}
 	silent := fmt.Errorf("no luck: %w", facts.ErrUnanswered)
-	for _, tc := range []struct {
-		name    string
+	type testCase struct {
 		sources []facts.Source
 		wanted  []string
 		found   entity.Facts
 		silent  []string
 		refused bool
-	}{
-		{name: "nothing wanted", sources: []facts.Source{unasked}, found: entity.Facts{}},
-		{name: "other sources wanted", sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
+	}
+	expect.Each(t, map[string]testCase{
+		"nothing wanted": {sources: []facts.Source{unasked}, found: entity.Facts{}},
+		"other sources wanted": {sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
 			wanted: []string{"dns.a", "sky.colour"}, found: entity.Facts{"dns.a": "1"}},
-		{name: "more facts than wanted are returned", sources: []facts.Source{gives("dns",
+		"more facts than wanted are returned": {sources: []facts.Source{gives("dns",
 			entity.Facts{"dns.a": "1", "dns.ns": "2", "net.asn": "3", "dns.mx": ""}, nil)},
 			wanted: []string{"dns.a", "dns.mx", "net.asn"}, found: entity.Facts{"dns.a": "1"}},
-		{name: "a silent third party with partial facts",
+		"a silent third party with partial facts": {
 			sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, silent), gives("net", nil, nil)},
 			wanted:  []string{"dns.a", "net.asn"}, found: entity.Facts{"dns.a": "1"}, silent: []string{"dns"}},
-		{name: "a third party that lies",
+		"a third party that lies": {
 			sources: []facts.Source{gives("dns", nil, facts.Join(facts.ErrUnanswered, facts.ErrUntrusted)),
 				gives("net", entity.Facts{"net.asn": "2"}, nil)}, wanted: []string{"dns.a", "net.asn"},
 			found: entity.Facts{"net.asn": "2"}, silent: []string{"untrusted:dns"}},
-		{name: "several", sources: []facts.Source{gives("rdap", nil, silent),
+		"several": {sources: []facts.Source{gives("rdap", nil, silent),
 			gives("dns", entity.Facts{"dns.a": "1"}, nil), gives("net", entity.Facts{"net.asn": "2"}, nil)},
 			wanted: []string{"dns.a", "net.asn", "rdap.created"}, found: entity.Facts{"dns.a": "1", "net.asn": "2"},
 			silent: []string{"rdap"}},
-		{name: "facts that are too long", sources: []facts.Source{gives("dns",
+		"facts that are too long": {sources: []facts.Source{gives("dns",
 			entity.Facts{"dns.text": "長長長", "dns.list": "one two three"}, nil)},
 			wanted: []string{"dns.list", "dns.text"}, found: entity.Facts{"dns.text": "長長", "dns.list": "one two"}},
-		{name: "facts of the greatest length", sources: []facts.Source{gives("dns",
+		"facts of the greatest length": {sources: []facts.Source{gives("dns",
 			entity.Facts{"dns.text": "長a長", "dns.list": "one three four"}, nil)},
 			wanted: []string{"dns.list", "dns.text"}, found: entity.Facts{"dns.text": "長a", "dns.list": "one three"}},
-		{name: "an own failure", sources: []facts.Source{gives("rdap", nil, errOwn),
+		"an own failure": {sources: []facts.Source{gives("rdap", nil, errOwn),
 			gives("dns", entity.Facts{"dns.a": "1"}, nil)}, wanted: []string{"dns.a", "rdap.created"}, refused: true},
-		{name: "an own failure next to a silent third party",
+		"an own failure next to a silent third party": {
 			sources: []facts.Source{gives("dns", nil, facts.Join(silent, errOwn))}, wanted: []string{"dns.a"},
 			refused: true},
-		{name: "a panic", sources: []facts.Source{gives("net", entity.Facts{"net.asn": "2"}, nil),
+		"a panic": {sources: []facts.Source{gives("net", entity.Facts{"net.asn": "2"}, nil),
 			fake{"dns", func(context.Context, func(string) bool) (entity.Facts, error) { panic("oh") }}},
 			wanted: []string{"dns.a", "net.asn"}, refused: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
-			var unavailable *check.UnavailableError
-			if errors.As(err, &unavailable) != tc.refused || !tc.refused && err != nil {
-				t.Fatalf("error %v, want a refusal: %t", err, tc.refused)
-			}
-			expect.NoDiff(t, "found", tc.found, found)
-			if !slices.Equal(tc.silent, silent) {
-				t.Errorf("silent: %v, want %v", silent, tc.silent)
-			}
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
+		var unavailable *check.UnavailableError
+		expect.Must(t, errors.As(err, &unavailable) == tc.refused && (tc.refused || err == nil),
+			"error %v, want a refusal: %t", err, tc.refused)
+		expect.NoDiff(t, "found", tc.found, found)
+		expect.That(t, slices.Equal(tc.silent, silent), "silent: %v, want %v", silent, tc.silent)
+	})
 }
 
 // TestEndOfCheck checks that no facts are missing because the check's time is over: the check is refused, even if a
@@ -137,9 +131,8 @@ func TestEndOfCheck(t *testing.T) {
 			}
 			found, silent, err := collector(t, source).Collect(ctx, "", entity.Entity{}, []string{source.name + ".a"})
 			var unavailable *check.UnavailableError
-			if !errors.As(err, &unavailable) {
-				t.Errorf("found %v, silent %v, error %v, want a refusal", found, silent, err)
-			}
+			expect.That(t, errors.As(err, &unavailable), "found %v, silent %v, error %v, want a refusal", found, silent,
+				err)
 		})
 	}
 }
@@ -160,21 +153,18 @@ func TestHangingSource(t *testing.T) {
 	cancel()
 	const most = 2048
 	for range most {
-		if _, _, err := c.Collect(ended, "", entity.Entity{}, []string{"net.asn"}); errors.Is(err, facts.ErrBusy) {
-			t.Fatalf("refused too early: %v", err)
-		}
+		_, _, err := c.Collect(ended, "", entity.Entity{}, []string{"net.asn"})
+		expect.Must(t, !errors.Is(err, facts.ErrBusy), "refused too early: %v", err)
 	}
 	for range most {
 		<-running
 	}
 	_, _, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"net.asn"})
 	var unavailable *check.UnavailableError
-	if !errors.As(err, &unavailable) || !errors.Is(err, facts.ErrBusy) {
-		t.Errorf("error %v, want a refusal because the source is busy", err)
-	}
-	if _, silent, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"dns.a"}); len(silent) > 0 || err != nil {
-		t.Errorf("without the hanging source: silent %v, error %v", silent, err)
-	}
+	expect.That(t, errors.As(err, &unavailable) && errors.Is(err, facts.ErrBusy),
+		"error %v, want a refusal because the source is busy", err)
+	_, silent, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"dns.a"})
+	expect.That(t, len(silent) == 0 && err == nil, "without the hanging source: silent %v, error %v", silent, err)
 	close(released)
 }
 

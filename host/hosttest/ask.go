@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // Send makes a request, again after a refusal by a busy host, and returns the answer. header alternates names and
@@ -29,25 +31,16 @@ func Send(t testing.TB, host *HostProcess, key, method, path, body string, heade
 func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (
 	status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := expect.Value(http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body)))(t)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	for pair := range slices.Chunk(header, 2) {
 		request.Header.Set(pair[0], pair[1])
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := expect.Value(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := expect.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(answer)
 }
 
@@ -67,9 +60,8 @@ func AskOnce(t *testing.T, host *HostProcess, key, method, path, body string) (s
 
 func decoded(t *testing.T, text string) (answer map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	err := json.Unmarshal([]byte(text), &answer)
+	expect.Must(t, err == nil, "%s: %v", text, err)
 	return answer
 }
 

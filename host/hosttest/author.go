@@ -41,15 +41,11 @@ func Runs(t *testing.T, code int, args ...string) string {
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "ASSAY_DNS=off")
 	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		t.Fatalf("assay %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
-	}
-	if left := expect.Value(os.ReadDir(cmd.Dir))(t); len(left) > 0 {
-		t.Errorf("assay %s left %v", strings.Join(args, " "), left)
-	}
+	expect.Must(t, err == nil || cmd.ProcessState != nil, "%v", err)
+	got := cmd.ProcessState.ExitCode()
+	expect.Must(t, got == code, "assay %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	left := expect.Value(os.ReadDir(cmd.Dir))(t)
+	expect.That(t, len(left) == 0, "assay %s left %v", strings.Join(args, " "), left)
 	return string(out)
 }
 
@@ -57,9 +53,7 @@ func Runs(t *testing.T, code int, args ...string) string {
 func Has(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if !strings.Contains(text, line) {
-			t.Errorf("%q is missing from:\n%s", line, text)
-		}
+		expect.That(t, strings.Contains(text, line), "%q is missing from:\n%s", line, text)
 	}
 }
 
@@ -93,9 +87,7 @@ func (a LayerAuthor) Run(t *testing.T, folder, line string) (string, error) {
 func (a LayerAuthor) Must(t *testing.T, folder, line string) string {
 	t.Helper()
 	out, err := a.Run(t, folder, line)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
-	}
+	expect.Must(t, err == nil, "%s: %v\n%s", line, err, out)
 	return out
 }
 
@@ -109,8 +101,6 @@ func ChangeLayer(t *testing.T, folder, old, with string) {
 func ReplaceIn(t *testing.T, file, old, with string) {
 	t.Helper()
 	text := expect.Value(os.ReadFile(file))(t)
-	if !bytes.Contains(text, []byte(old)) {
-		t.Fatalf("%q is not in %s", old, file)
-	}
+	expect.Must(t, bytes.Contains(text, []byte(old)), "%q is not in %s", old, file)
 	expect.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(with)), 0o600))
 }

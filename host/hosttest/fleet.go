@@ -54,11 +54,9 @@ func (f *TestFleet) Last(t *testing.T) activation.Activation {
 // Metric returns the sum of a host's metrics with a prefix.
 func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
 	t.Helper()
-	response, err := http.Get(h.Admin + "/metrics")
-	expect.NoError(t, err)
+	response := expect.Value(http.Get(h.Admin + "/metrics"))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	expect.NoError(t, err)
+	text := expect.Value(io.ReadAll(response.Body))(t)
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, prefix) {
 			sum += expect.Value(strconv.Atoi(strings.Fields(line)[1]))(t)
@@ -93,10 +91,7 @@ func NewFleet(t *testing.T, n int) *TestFleet {
 		f.Hosts = append(f.Hosts, StartHost(t, dir, proxy.URL))
 	}
 	f.Backend, f.Conn = OpenStore(t, f.Dir, f.Database), storetest.Session(t, f.Database)
-	issued, err := installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	issued := expect.Value(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test"))(t)
 	f.Key = issued.Secret
 	expect.Until(t, "all hosts to appear", func() bool { return len(f.Running(t, 1)) == n })
 	return f

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // HostProcess is a running host.
@@ -35,10 +37,7 @@ func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess 
 // RunHost is StartHost for a command.
 func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 	t.Helper()
-	h, err := TryHost(t, cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := expect.Value(TryHost(t, cmd))(t)
 	return h
 }
 
@@ -92,9 +91,8 @@ func begin(cmd *exec.Cmd) (*HostProcess, error) {
 // Stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.
 func (h *HostProcess) Stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := h.end(sig); err != nil && sig == syscall.SIGTERM {
-		t.Errorf("the host failed after SIGTERM: %v", err)
-	}
+	err := h.end(sig)
+	expect.That(t, err == nil || sig != syscall.SIGTERM, "the host failed after SIGTERM: %v", err)
 }
 
 // end sends a signal to a host that was not ended yet, and waits until it exits.

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/access/keyring"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
@@ -32,13 +31,9 @@ import (
 func WantRefusal(t *testing.T, what, dir, database string, env []string, args []string, texts ...string) {
 	t.Helper()
 	out, err := TryOutput(t, dir, database, env, args...)
-	if err == nil {
-		t.Errorf("%s succeeded:\n%s", what, out)
-	}
+	expect.Failure(t, err, "%s succeeded:\n%s", what, out)
 	for _, text := range texts {
-		if !strings.Contains(out, text) {
-			t.Errorf("%s does not print %q:\n%s", what, text, out)
-		}
+		expect.That(t, strings.Contains(out, text), "%s does not print %q:\n%s", what, text, out)
 	}
 }
 
@@ -48,9 +43,7 @@ func Failing(t *testing.T, dir, database string, args ...string) (int, string) {
 	cmd := Command(t.Context(), dir, database, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Run(); err == nil {
-		t.Errorf("assay %s succeeded", strings.Join(args, " "))
-	}
+	expect.Failure(t, cmd.Run(), "assay %s succeeded", strings.Join(args, " "))
 	return cmd.ProcessState.ExitCode(), stderr.String()
 }
 
@@ -100,9 +93,7 @@ func DataDir(t testing.TB) string {
 // LinkShared links files and folders of the shared data directory into another one.
 func LinkShared(t testing.TB, dir string, names ...string) {
 	t.Helper()
-	if err := link(SharedDir(t), dir, names...); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, link(SharedDir(t), dir, names...))
 }
 
 // link links files and folders of a data directory into another one.
@@ -134,33 +125,10 @@ func link(from, to string, names ...string) error {
 // BuiltLayers returns the layers of this checkout.
 func BuiltLayers(t testing.TB) []registry.Module {
 	t.Helper()
-	source, err := installation.LayerSource(Root(t), &installation.Config{DataDir: SharedDir(t)},
-		installation.QuietLog(&terminal.Terminal{Err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(installation.LayerSource(Root(t), &installation.Config{DataDir: SharedDir(t)},
+		installation.QuietLog(&terminal.Terminal{Err: t.Output()})))(t)
+	modules := expect.Value(source.BuildAll(t.Context(), nil))(t)
 	return modules
-}
-
-// LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
-func LayerSandbox(t testing.TB) *sandbox.Sandbox {
-	t.Helper()
-	return DirSandbox(t, SharedDir(t))
-}
-
-// DirSandbox returns a sandbox with the compiled layers of a data directory.
-func DirSandbox(t testing.TB, dir string) *sandbox.Sandbox {
-	t.Helper()
-	keys, err := keyring.Load(filepath.Join(dir, "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(dir, "compiled"), CacheKey: keys.Cache,
-		Instances: 1, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
 }
 
 // Command returns the assay command with a data directory and a database. "" means the private database.
@@ -186,9 +154,7 @@ func Output(t *testing.T, dir, database string, args ...string) string {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("assay %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
-	}
+	expect.Must(t, err == nil, "assay %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
 	return string(out)
 }
 
@@ -238,16 +204,11 @@ func NewDatabase(t testing.TB) string {
 // OpenStore opens a database with the secret in a data directory, as a host that starts.
 func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Helper()
-	b, err := installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
+	b := expect.Value(installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
 		&terminal.Terminal{Out: t.Output(),
-			Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
+			Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema))(t)
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, b.Close())
 	})
 	return b
 }
@@ -255,20 +216,14 @@ func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 // ReadText returns the content of a file.
 func ReadText(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile(file))(t)
 	return string(text)
 }
 
 // WriteJSON writes v to a new file and returns its path.
 func WriteJSON(t *testing.T, v any) string {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.Value(json.Marshal(v))(t)
 	return WriteFile(t, "lineup.json", data)
 }
 
@@ -276,9 +231,7 @@ func WriteJSON(t *testing.T, v any) string {
 func WriteFile(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 

@@ -12,6 +12,7 @@ import (
 	"assay/host/lineup"
 	"assay/host/lineup/change"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // EmptyLayer is a module without signals that implements the layer interface.
@@ -37,11 +38,8 @@ func push(t *testing.T, dir, database, name, module, declared string) string {
 // Packed returns a module with a manifest.
 func Packed(t *testing.T, name, module, declared string) []byte {
 	t.Helper()
-	wasm, err := registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
-		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
+		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil))(t)
 	return wasm
 }
 

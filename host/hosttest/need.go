@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // NeedPostgres skips a test on a machine without Postgres.
@@ -32,8 +33,6 @@ func ClusterDir(t *testing.T, dir string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return dir
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return strings.TrimSpace(string(location))
 }

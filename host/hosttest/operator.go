@@ -24,18 +24,13 @@ type ShownState struct {
 // AskOperator returns the operator's page of a host, as JSON or HTML.
 func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.Admin+operator.Path, nil)
-	expect.NoError(t, err)
+	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, h.Admin+operator.Path, nil))(t)
 	request.Header.Set("Authorization", "Bearer "+OperatorToken)
 	request.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(request)
-	expect.NoError(t, err)
+	response := expect.Value(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	expect.NoError(t, err)
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("the operator's page got %d:\n%s", response.StatusCode, text)
-	}
+	text := expect.Value(io.ReadAll(response.Body))(t)
+	expect.Must(t, response.StatusCode == http.StatusOK, "the operator's page got %d:\n%s", response.StatusCode, text)
 	return string(text)
 }
 

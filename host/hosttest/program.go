@@ -21,6 +21,7 @@ import (
 
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // sources are the files and folders of the repository that a host is built from.
@@ -193,10 +194,7 @@ func emptyFleet(ctx context.Context, database string) error {
 // once for all test processes. It must not change.
 func SharedDir(t testing.TB) string {
 	t.Helper()
-	folder, err := sharedFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := expect.Value(sharedFolder())(t)
 	dir := filepath.Join(folder, "data")
 	if _, err := os.Stat(dir); err != nil {
 		postgrestest.Database(t) // fills it
@@ -263,19 +261,13 @@ func root() (string, error) {
 // Root returns the repository's folder.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir, err := root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := expect.Value(root())(t)
 	return dir
 }
 
 // Program returns the assay command, built from this checkout, with the race detector if the tests have it.
 func Program(t testing.TB) string {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := expect.Value(program())(t)
 	return path
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // AllowLoopback is the flag with which a host may call the tests' receivers.
@@ -61,9 +63,7 @@ func Next(t *testing.T, calls <-chan Call) Call {
 // Eventually waits for a condition.
 func Eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
-	if !Repeat(holds) {
-		t.Fatalf("timed out waiting until %s", condition)
-	}
+	expect.Must(t, Repeat(holds), "timed out waiting until %s", condition)
 }
 
 // StandardSignature returns the Standard Webhooks signature of a call.
@@ -77,19 +77,12 @@ func StandardSignature(secret string, c Call) string {
 // Get returns the body of a page or resource that a key may read.
 func Get(t *testing.T, url, key string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	request.Header.Set("Authorization", "Bearer "+key)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := expect.Value(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d, %v, %s", url, response.StatusCode, err, body)
-	}
+	expect.Must(t, err == nil && response.StatusCode == http.StatusOK, "%s: %d, %v, %s", url, response.StatusCode, err,
+		body)
 	return string(body)
 }

@@ -20,9 +20,8 @@ func (h *host) scoreFor(t *testing.T, account string) string {
 	t.Helper()
 	caller := proCaller(t)
 	caller.Account = account
-	d, err := h.checker().Check(t.Context(),
-		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
-	expect.NoError(t, err)
+	d := expect.Value(h.checker().Check(t.Context(),
+		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}}))(t)
 	return fmt.Sprintf("revision %d: %d", d.Revision, d.Score)
 }
 
@@ -31,9 +30,7 @@ func (h *host) accounts(t *testing.T) (inside, outside string) {
 	t.Helper()
 	l := h.live.Acquire()
 	defer l.Release()
-	if l.Canary == nil {
-		t.Fatal("there is no canary")
-	}
+	expect.Must(t, l.Canary != nil, "there is no canary")
 	for i := 0; inside == "" || outside == ""; i++ {
 		account := fmt.Sprintf("acct_%d", i)
 		if l.For(account) == l.Lineup {
@@ -99,13 +96,10 @@ func TestCanaryLifecycle(t *testing.T) {
 	expect.Equal(t, "canary", h.follower.State().Canary, 0)
 	expect.Equal(t, "the account after the canary", h.scoreFor(t, inside), "revision 2: 50")
 	expect.Until(t, "the canary's plugin to be closed", func() bool { return !h.isOpen(second) })
-	if !h.isOpen(oldest) {
-		t.Error("a rollback to the lineup before would have to open a plugin again")
-	}
+	expect.That(t, h.isOpen(oldest), "a rollback to the lineup before would have to open a plugin again")
 
-	if ended, _, err := h.verifier.Earlier(t.Context(), h.last(t), 3); err != nil || ended != trial {
-		t.Errorf("the canary that has ended cannot be found again: %+v, %v", ended, err)
-	}
+	ended, _, err := h.verifier.Earlier(t.Context(), h.last(t), 3)
+	expect.That(t, err == nil && ended == trial, "the canary that has ended cannot be found again: %+v, %v", ended, err)
 	h.change(t, Proposal{Lineup: base, Canary: canary})
 	h.follow(t, 2)
 	expect.Equal(t, "the start of the canary that started again", began(), 6)
@@ -115,9 +109,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	for _, account := range []string{inside, outside} {
 		expect.Equal(t, "after the promotion", h.scoreFor(t, account), "revision 3: 88")
 	}
-	if running == nil || h.plugin(second) != running {
-		t.Error("promoting a canary opened its layers again")
-	}
+	expect.That(t, running != nil && h.plugin(second) == running, "promoting a canary opened its layers again")
 }
 
 // Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
@@ -138,9 +130,8 @@ func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 		Author: "ana@test", At: time.Now()}
 	signed := expect.Value(activation.SignCandidate(p.Activation(), operator))(t)
 	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
-	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 2}` {
-		t.Errorf("answer %+v with report %s", answer, answer.Report)
-	}
+	expect.That(t, answer.Progress == fleet.Ready && string(answer.Report) == `{"layers": 2}`,
+		"answer %+v with report %s", answer, answer.Report)
 	before := reads.Load()
 	h.change(t, p)
 	h.follow(t, 1)

@@ -96,8 +96,7 @@ func findModule(
 			return m, m.Manifest.Version, nil
 		}
 	}
-	return m, version, fmt.Errorf(
-		"looking up %s: it is neither published nor built in", item.Layer)
+	return m, version, fmt.Errorf("looking up %s: it is neither published nor built in", item.Layer)
 }
 
 // Close closes the layers.

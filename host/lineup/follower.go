@@ -81,8 +81,7 @@ func NewFollower(
 ) *Follower {
 	return &Follower{
 		verifier: verifier, open: newOpenPlugins(source, box, log), live: live, log: log,
-		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
-		stateChanged: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), published: make(chan struct{}, 1), stateChanged: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay, keepPrevious: keepPrevious,
 	}
 }

@@ -46,9 +46,8 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.follow(t, 0)
-	if got := h.score(t); !strings.Contains(got, check.ErrNoLineup.Error()) {
-		t.Errorf("before the first lineup: %s", got)
-	}
+	got := h.score(t)
+	expect.That(t, strings.Contains(got, check.ErrNoLineup.Error()), "before the first lineup: %s", got)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
@@ -172,13 +171,11 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	h.follow(t, 3)
 	// No check holds revision 2. Once its plugin is closed, an early release of revision 1 would show as well.
 	expect.Until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
-	if !h.isOpen(kept) || !h.isOpen(retired) || !h.isOpen(fresh) {
-		t.Error("a plugin was closed while a check held its lineup")
-	}
+	expect.That(t, h.isOpen(kept) && h.isOpen(retired) && h.isOpen(fresh),
+		"a plugin was closed while a check held its lineup")
 	for _, m := range held.Members {
-		if result, err := m.Layer.Score(t.Context(), check.Input{}); err != nil || result.Score == 0 {
-			t.Errorf("layer %s of the old lineup: %+v, %v", m.Name, result, err)
-		}
+		result, err := m.Layer.Score(t.Context(), check.Input{})
+		expect.That(t, err == nil && result.Score != 0, "layer %s of the old lineup: %+v, %v", m.Name, result, err)
 	}
 	held.Release()
 	expect.Until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
@@ -300,29 +297,27 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 // has to poll.
 func TestSupersededLoadIsAbandoned(t *testing.T) {
 	t.Parallel()
-	for name, interval := range map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHost(t, postgrestest.Database(t))
-			h.follower.pollInterval = interval
-			heavy := module(t, "heavy", "1.0.0", 10)
-			h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
-			attempts := h.slow(heavy)
-			h.activate(t, lineupOf(0, "probe@1.0.0"))
-			h.follow(t, 1)
-			storetest.Background(t, h.follower.Run)
-			h.activate(t, lineupOf(0, "probe@1.0.0", "heavy@1.0.0"))
+	intervals := map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}
+	expect.Each(t, intervals, func(t *testing.T, interval time.Duration) {
+		h := newHost(t, postgrestest.Database(t))
+		h.follower.pollInterval = interval
+		heavy := module(t, "heavy", "1.0.0", 10)
+		h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
+		attempts := h.slow(heavy)
+		h.activate(t, lineupOf(0, "probe@1.0.0"))
+		h.follow(t, 1)
+		storetest.Background(t, h.follower.Run)
+		h.activate(t, lineupOf(0, "probe@1.0.0", "heavy@1.0.0"))
+		h.follower.LineupChanged()
+		<-attempts
+		h.activate(t, lineupOf(1, "probe@1.0.0"))
+		if interval == time.Hour {
 			h.follower.LineupChanged()
-			<-attempts
-			h.activate(t, lineupOf(1, "probe@1.0.0"))
-			if interval == time.Hour {
-				h.follower.LineupChanged()
-			}
-			expect.Until(t, "revision 3 to be in force",
-				func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
-			expect.Equal(t, "open plugins", h.openPlugins(), 1)
-		})
-	}
+		}
+		expect.Until(t, "revision 3 to be in force",
+			func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
+		expect.Equal(t, "open plugins", h.openPlugins(), 1)
+	})
 }
 
 // While lineups change faster than a host can load one, each attempt goes on where the last one was abandoned. A host

@@ -41,9 +41,8 @@ func install(t *testing.T, h *host, modules []registry.Module, when string, revi
 	active := expect.Value(h.store.ActiveLineup(t.Context()))(t)
 	expect.Equal(t, when+": revision", active.Revision, revision)
 	for _, layer := range active.Lineup.Layers {
-		if _, v, _ := layer.Ref(); version != "" && v != version {
-			t.Errorf("%s: layer %s, want version %s", when, layer.Layer, version)
-		}
+		_, v, _ := layer.Ref()
+		expect.That(t, version == "" || v == version, "%s: layer %s, want version %s", when, layer.Layer, version)
 	}
 	return active
 }
@@ -67,13 +66,10 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	install(t, h, next, "the operator's lineup of the same layers", 3, "1.1.0", false)
 	install(t, h, last, "the operator's lineup of older layers", 3, "1.1.0", true)
 	plugins, err := h.store.Plugins(t.Context())
-	if err != nil || len(plugins) != 3*len(old) {
-		t.Errorf("%d plugins, %v, want all three versions", len(plugins), err)
-	}
+	expect.That(t, err == nil && len(plugins) == 3*len(old), "%d plugins, %v, want all three versions", len(plugins),
+		err)
 	for _, p := range plugins {
-		if !p.FirstParty {
-			t.Errorf("%s@%s is not first-party", p.Name, p.Version)
-		}
+		expect.That(t, p.FirstParty, "%s@%s is not first-party", p.Name, p.Version)
 	}
 }
 
@@ -133,9 +129,8 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	active := install(t, h, changed, "start with changed code", 2, "", false)
 	for i, layer := range active.Lineup.Layers {
 		_, version, _ := layer.Ref()
-		if want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]; version != want {
-			t.Errorf("version %s, want %s", version, want)
-		}
+		want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]
+		expect.That(t, version == want, "version %s, want %s", version, want)
 	}
 	h.follow(t, 2)
 	install(t, h, changed, "start with the same code", 2, "", false)
@@ -148,9 +143,7 @@ func TestTry(t *testing.T) {
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil)
 	expect.NoError(t, err)
-	if len(manifests) != 1 || manifests[0].Name != "probe" {
-		t.Errorf("the manifests are %+v", manifests)
-	}
+	expect.That(t, len(manifests) == 1 && manifests[0].Name == "probe", "the manifests are %+v", manifests)
 	partial := lineupOf(0, "probe@1.0.0")
 	partial.Layers[0].Weight = registry.ByType{"iban": 1}
 	_, err = Try(t.Context(), h.store, h.box, partial, nil)
@@ -200,10 +193,11 @@ func TestTryOpensWhatChanges(t *testing.T) {
 	for _, want := range []string{"trying lineup: probe@1.0.0: ", "broken@1.0.0"} {
 		expect.ErrorText(t, "two bad layers", err, want)
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		change  func(l *registry.LineupLayer)
 		refused string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"nothing":         {func(*registry.LineupLayer) {}, ""},
 		"weight":          {func(l *registry.LineupLayer) { l.Weight = registry.ForAll(2) }, ""},
 		"an unfit weight": {func(l *registry.LineupLayer) { l.Weight = registry.ByType{"iban": 1} }, "lacks a number"},
@@ -212,20 +206,17 @@ func TestTryOpensWhatChanges(t *testing.T) {
 		"module":          {func(l *registry.LineupLayer) { l.Digest = registry.Digest{}.String() }, "broken@1.0.0"},
 		"another's module": {func(l *registry.LineupLayer) { l.Digest = inForce.Layers[0].Digest },
 			"its module is probe"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			next := inForce
-			next.Layers = slices.Clone(inForce.Layers)
-			c.change(&next.Layers[1])
-			manifests, err := Try(t.Context(), h.store, h.box, next, inForce.Layers)
-			if c.refused != "" {
-				expect.ErrorText(t, "trying", err, c.refused)
-			} else if err != nil || len(manifests) != 2 || manifests[1].Name != "broken" {
-				t.Errorf("%+v, %v", manifests, err)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		next := inForce
+		next.Layers = slices.Clone(inForce.Layers)
+		c.change(&next.Layers[1])
+		manifests, err := Try(t.Context(), h.store, h.box, next, inForce.Layers)
+		if c.refused != "" {
+			expect.ErrorText(t, "trying", err, c.refused)
+		} else if err != nil || len(manifests) != 2 || manifests[1].Name != "broken" {
+			t.Errorf("%+v, %v", manifests, err)
+		}
+	})
 }
 
 // Nothing proves who put an unsigned activation in force, or that none was signed, so a host installs nothing over it.
@@ -235,9 +226,7 @@ func TestInstallRefusesWhatIsNotSigned(t *testing.T) {
 	h, db := newHost(t, url), storetest.Session(t, url)
 	refused := func(when string) {
 		t.Helper()
-		if _, err := h.installer().Install(t.Context(), builtIn(t, "1.0.0", 1)); !errors.Is(err, errUnsigned) {
-			t.Errorf("%s: %v", when, err)
-		}
+		expect.Error(t, when, expect.ErrorOf(h.installer().Install(t.Context(), builtIn(t, "1.0.0", 1))), errUnsigned)
 	}
 	expect.NoError(t, h.verifier.Memory.Remember(7, registry.Digest{7}))
 	refused("no activation, on a host that ran signed ones")

@@ -38,9 +38,7 @@ func TestActivationsLeaveNothingOpen(t *testing.T) {
 		}
 		if n%7 == 0 {
 			h.change(t, Proposal{Lineup: broken})
-			if h.follower.Follow(t.Context()) == nil {
-				t.Fatal("a lineup with a broken layer was loaded")
-			}
+			expect.Must(t, h.follower.Follow(t.Context()) != nil, "a lineup with a broken layer was loaded")
 		}
 		h.change(t, p)
 		h.follow(t, stored.Revision)

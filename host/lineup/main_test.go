@@ -56,16 +56,7 @@ func (h *host) openPlugins() int {
 	return len(h.follower.open.byKey)
 }
 
-func (h *host) isOpen(m registry.Module) bool {
-	h.follower.open.mu.Lock()
-	defer h.follower.open.mu.Unlock()
-	for key := range h.follower.open.byKey {
-		if key.digest == m.Digest {
-			return true
-		}
-	}
-	return false
-}
+func (h *host) isOpen(m registry.Module) bool { return h.plugin(m) != nil }
 
 // follow follows once and requires the given revision to be in force afterwards.
 func (h *host) follow(t *testing.T, revision int64) {
@@ -178,9 +169,7 @@ func brokenModule(t *testing.T, name, version string) registry.Module {
 // assemble builds a plugin whose function _initialize has the body start.
 func assemble(t *testing.T, name, version string, points byte, start []byte, cases ...string) registry.Module {
 	t.Helper()
-	if points > 63 {
-		t.Fatal("points must fit a one-byte signed LEB128 constant, at most 63")
-	}
+	expect.Must(t, points <= 63, "points must fit a one-byte signed LEB128 constant, at most 63")
 	const code, text = "test:layer:points", "Because"
 	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
 	str := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
@@ -196,8 +185,7 @@ func assemble(t *testing.T, name, version string, points byte, start []byte, cas
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
 	manifest := expect.Value(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},
-		"budget_fuel": 1_000_000, "memory_mb": 1,
-		"signals": []map[string]string{{"code": code, "text": "Points"}},
+		"budget_fuel": 1_000_000, "memory_mb": 1, "signals": []map[string]string{{"code": code, "text": "Points"}},
 	}))(t)
 	packed := expect.Value(registry.Pack(wasm, manifest, []byte(strings.Join(cases, "\n"))))(t)
 	return expect.Value(registry.OpenModule(packed))(t)

@@ -26,9 +26,8 @@ func TestPast(t *testing.T) {
 
 	l, release, err := past.Open(t.Context(), first)
 	expect.NoError(t, err)
-	if l.Revision != first || len(l.Scoring(entity.Domain)) != 2 || l.Terms(entity.Domain).Bias != -1 {
-		t.Errorf("opened %+v", l)
-	}
+	expect.That(t, l.Revision == first && len(l.Scoring(entity.Domain)) == 2 && l.Terms(entity.Domain).Bias == -1,
+		"opened %+v", l)
 	expect.Equal(t, "plugins open with the past", h.openPlugins(), open+1)
 	o, _, err := l.Scoring(entity.Domain)[1].Run(t.Context(), entity.Domain, check.Input{})
 	expect.NoError(t, err)
@@ -42,9 +41,8 @@ func TestPast(t *testing.T) {
 
 	for _, revision := range []int64{never.Revision, 4711} {
 		_, _, err = past.Open(t.Context(), revision)
-		if !errors.Is(err, registry.ErrNoRevision) {
-			t.Errorf("revision %d, which was never in force: %v", revision, err)
-		}
+		expect.That(t, errors.Is(err, registry.ErrNoRevision), "revision %d, which was never in force: %v", revision,
+			err)
 	}
 	_, release, err = past.Open(t.Context(), last) // a failure leaves the turn to the next
 	expect.NoError(t, err)

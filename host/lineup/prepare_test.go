@@ -99,9 +99,8 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 		return map[string]int{"layers": len(l.Members)}, nil
 	})
 	answer := h.propose(t, "cand_1", two)
-	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 1}` {
-		t.Errorf("answer %+v with report %s", answer, answer.Report)
-	}
+	expect.That(t, answer.Progress == fleet.Ready && string(answer.Report) == `{"layers": 1}`,
+		"answer %+v with report %s", answer, answer.Report)
 	expect.Equal(t, "before the commit", h.score(t), fmt.Sprintf("revision %d: 50", first))
 	before := reads.Load()
 	second := h.activate(t, two)
@@ -144,10 +143,8 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 	closed("the expired candidate")
 	expect.Equal(t, "dry", h.measure(t, "cand_3", other).Progress, fleet.Ready)
 	closed("the measured candidate")
-	if a := h.propose(t, "cand_4", lineupOf(-1, "second@1.0.0", "broken@1.0.0")); a.Progress !=
-		fleet.Refused || !strings.Contains(a.Reason, "unreachable") {
-		t.Errorf("a broken layer: %+v", a)
-	}
+	a := h.propose(t, "cand_4", lineupOf(-1, "second@1.0.0", "broken@1.0.0"))
+	expect.That(t, a.Progress == fleet.Refused && strings.Contains(a.Reason, "unreachable"), "a broken layer: %+v", a)
 	closed("the refused candidate")
 	failing.Store(true)
 	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused || !strings.Contains(a.Reason, "no memory") {
@@ -273,13 +270,11 @@ func TestManyCandidates(t *testing.T) {
 	storetest.Exec(t, storetest.Session(t, url), `INSERT INTO candidates (id, document, expires)
 		VALUES ('long', repeat('x', 600000), 'infinity')`)
 	expect.Until(t, "one to be measured", func() bool { return inProgress.Load() > 0 })
-	if answer := h.propose(t, "cand_1", lineupOf(-1, "second@1.0.0")); answer.Progress != fleet.Ready {
-		t.Errorf("what an operator signed meanwhile: %+v", answer)
-	}
+	answer := h.propose(t, "cand_1", lineupOf(-1, "second@1.0.0"))
+	expect.That(t, answer.Progress == fleet.Ready, "what an operator signed meanwhile: %+v", answer)
 	listed := expect.Value(h.store.Candidates(t.Context()))(t)
-	if len(listed) != 32 || listed[31].ID != "cand_1" || listed[30].ID != "forged_1" {
-		t.Errorf("%d candidates are read, the last is %s", len(listed), listed[len(listed)-1].ID)
-	}
+	expect.That(t, len(listed) == 32 && listed[31].ID == "cand_1" && listed[30].ID == "forged_1",
+		"%d candidates are read, the last is %s", len(listed), listed[len(listed)-1].ID)
 	close(release)
 	expect.Until(t, "the others to be measured", func() bool {
 		ready := 0

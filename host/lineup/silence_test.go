@@ -110,8 +110,6 @@ func TestStatementsInTheBackgroundAreBounded(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for statement, within := range l.seen {
-		if !within {
-			t.Errorf("reading or writing %s has no deadline, or a longer one than it needs", statement)
-		}
+		expect.That(t, within, "reading or writing %s has no deadline, or a longer one than it needs", statement)
 	}
 }

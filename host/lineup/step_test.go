@@ -45,13 +45,14 @@ func TestSteps(t *testing.T) {
 	shadow := lineupOf(-1, "probe@1.0.0", "second@1.0.0", "needed@1.0.0")
 	shadow.Layers[1].Mode, shadow.Layers[2].Required = registry.ModeShadow, true
 	const base, canary = 1, 2
-	for name, c := range map[string]struct {
+	type testCase struct {
 		canary *registry.LineupDocument                              // in force at the beginning
 		faster func(h *host, base, trial activation.Lineup) Proposal // what is activated meanwhile
 		take   func(s *Steps, trial activation.Lineup) (activation.Signed, error)
 		want   string // revision, canary and number of the last activation
 		err    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"withdraw": {&trial, nil, withdraw, "1 0 2", ""},
 		"withdraw what ended meanwhile": {&trial, func(_ *host, base, _ activation.Lineup) Proposal {
 			return Proposal{Lineup: base}
@@ -74,44 +75,36 @@ func TestSteps(t *testing.T) {
 		"demote in a replaced lineup": {nil, func(h *host, _, _ activation.Lineup) Proposal {
 			return Proposal{Lineup: h.storeLineup(t, other)}
 		}, demote("second", base), "4 0 2", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHost(t, postgrestest.Database(t))
-			h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20),
-				module(t, "needed", "1.0.0", 1))
-			start := Proposal{Lineup: h.storeLineup(t, lineup)}
-			tried := h.storeLineup(t, trial)
-			if c.canary != nil {
-				tried = h.storeLineup(t, *c.canary)
-				start.Canary = &activation.Canary{Lineup: tried, Share: 5}
-			}
-			h.change(t, start)
-			h.follow(t, start.Lineup.Revision)
-			s, racer := h.steps(), &racing{Catalog: h.store}
-			if c.faster != nil {
-				racer.first = func() { h.change(t, c.faster(h, start.Lineup, tried)) }
-			}
-			s.Catalog = racer
-			signed, err := c.take(s, tried)
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("error %v, want %q", err, c.err)
-			}
-			last := h.last(t)
-			revision := int64(0)
-			if last.Canary != nil {
-				revision = last.Canary.Revision
-			}
-			expect.Equal(t, "in force", fmt.Sprint(last.Lineup.Revision, revision, last.Number), c.want)
-			if signed.Number != 0 && (signed.Number != last.Number || signed.Role != activation.Host) {
-				t.Errorf("it took %+v, last is %+v", signed, last)
-			}
-			if signed.Number == 0 && last.Author == s.Author {
-				t.Errorf("it took a step without saying so: %+v", last)
-			}
-			h.follow(t, last.Lineup.Revision) // a host runs it
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		h := newHost(t, postgrestest.Database(t))
+		h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20), module(t, "needed", "1.0.0", 1))
+		start := Proposal{Lineup: h.storeLineup(t, lineup)}
+		tried := h.storeLineup(t, trial)
+		if c.canary != nil {
+			tried = h.storeLineup(t, *c.canary)
+			start.Canary = &activation.Canary{Lineup: tried, Share: 5}
+		}
+		h.change(t, start)
+		h.follow(t, start.Lineup.Revision)
+		s, racer := h.steps(), &racing{Catalog: h.store}
+		if c.faster != nil {
+			racer.first = func() { h.change(t, c.faster(h, start.Lineup, tried)) }
+		}
+		s.Catalog = racer
+		signed, err := c.take(s, tried)
+		expect.That(t, (err == nil) == (c.err == "") && (err == nil || strings.Contains(err.Error(), c.err)),
+			"error %v, want %q", err, c.err)
+		last := h.last(t)
+		revision := int64(0)
+		if last.Canary != nil {
+			revision = last.Canary.Revision
+		}
+		expect.Equal(t, "in force", fmt.Sprint(last.Lineup.Revision, revision, last.Number), c.want)
+		expect.That(t, signed.Number == 0 || signed.Number == last.Number && signed.Role == activation.Host,
+			"it took %+v, last is %+v", signed, last)
+		expect.That(t, signed.Number != 0 || last.Author != s.Author, "it took a step without saying so: %+v", last)
+		h.follow(t, last.Lineup.Revision) // a host runs it
+	})
 }
 
 func withdraw(s *Steps, trial activation.Lineup) (activation.Signed, error) {
@@ -134,18 +127,14 @@ func TestStepIsTakenOnce(t *testing.T) {
 	former, untrusted := *h.verifier, h.steps()
 	former.Trust = mustTrust("operator " + operator.Verifier + "\nformer " + hostKey.Verifier)
 	untrusted.Verifier = &former
-	if _, err := untrusted.DemoteLayer(t.Context(), 1, "second", "it fails"); err == nil {
-		t.Error("a step with a former key was taken")
-	}
+	expect.Failure(t, expect.ErrorOf(untrusted.DemoteLayer(t.Context(), 1, "second", "it fails")),
+		"a step with a former key was taken")
 	expect.Equal(t, "activations", h.last(t).Number, 1)
 	var all sync.WaitGroup
 	var taken atomic.Int32
 	for range 5 {
 		all.Go(func() {
-			signed, err := h.steps().DemoteLayer(t.Context(), 1, "second", "it fails")
-			if err != nil {
-				t.Error(err)
-			}
+			signed := expect.Value(h.steps().DemoteLayer(t.Context(), 1, "second", "it fails"))(t)
 			if signed.Number != 0 {
 				taken.Add(1)
 			}

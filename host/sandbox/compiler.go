@@ -70,10 +70,8 @@ type compiler struct {
 
 func newCompiler(command []string) *compiler {
 	return &compiler{
-		command: command,
-		limits: compileRequest{CPUSeconds: compileCPUSeconds, Memory: compileMemory,
-			work: "compiling the module and initialising it"},
-		timeout: compileTime,
+		command: command, limits: compileRequest{CPUSeconds: compileCPUSeconds, Memory: compileMemory,
+			work: "compiling the module and initialising it"}, timeout: compileTime,
 		opening: make(chan struct{}, maxOpenCompilers), preparing: make(chan struct{}, 1),
 	}
 }

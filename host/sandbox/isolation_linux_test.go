@@ -1,8 +1,10 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -62,7 +64,15 @@ func (l *backgroundLoad) end(results int64) {
 func residentMB(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
-	return expect.Value(statusMB("VmRSS"))(t)
+	return statusMB(t, "VmRSS")
+}
+
+// statusMB returns a field of /proc/self/status in MiB.
+func statusMB(t *testing.T, name string) (kb int) {
+	t.Helper()
+	_, value, _ := strings.Cut(string(expect.Value(os.ReadFile("/proc/self/status"))(t)), name+":")
+	expect.Value(fmt.Sscan(value, &kb))(t)
+	return kb / 1024
 }
 
 // repetitions returns how often a caller calls the guest. Those that do not end by themselves, grow their stack or fill
@@ -79,47 +89,32 @@ func (h hostileGuest) repetitions() int {
 	return 40
 }
 
-// TestHostileGuestsNextToHealthy runs every hostile guest repeatedly in the process of a healthy plugin under load. It
-// measures the whole process, so no other test may run at the same time.
+// TestHostileGuestsNextToHealthy opens every hostile guest, and runs those that are not refused repeatedly, in the
+// process of a healthy plugin under load. It measures the whole process, so no other test may run at the same time.
 func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it measures the whole process
 	const callers = 2
-	box := sandboxOf(t, 2)
+	box := sandboxOf(t, callers)
 	load := loadHealthy(t, openIn(t, box, hostileGuest{wasm: healthy().encode}.module()), callers)
-	var before, goroutines int
+	before, goroutines := residentMB(t), runtime.NumGoroutine()
 	hostileCalls := 0
 	for _, h := range hostileGuests() {
-		if h.want.refused {
-			continue
-		}
-		if before == 0 {
-			before, goroutines = residentMB(t), runtime.NumGoroutine()
-		}
 		calls := h.repetitions()
-		if h.want.reason == check.Exhausted {
-			h.fuel = 200_000
-		}
 		t.Run(h.name, func(t *testing.T) {
-			p := openIn(t, box, h.module())
-			p.bounds.time = h.timeLimit()
-			var wg sync.WaitGroup
-			for range callers {
-				wg.Go(func() {
-					for range calls {
-						var r report
-						r.call(p)
-						if wrong := h.want.mismatch(r); wrong != "" {
-							t.Error(wrong)
-						}
-					}
-				})
+			expect.NoError(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins now
+			resident := statusMB(t, "VmRSS")
+			if h.want.refused {
+				h.refusedBy(t, box)
+			} else {
+				h.callNextToOthers(t, box, callers, calls)
+				hostileCalls += callers * calls
 			}
-			wg.Wait()
 			scored := load.scored.Load()
 			for load.scored.Load() == scored && !t.Failed() { // the healthy plugin still returns results
 				runtime.Gosched()
 			}
+			grown := statusMB(t, "VmHWM") - resident
+			expect.That(t, grown <= callers*(64+2*h.memoryMB) || raceDetector, "the process grew by %d MiB", grown)
 		})
-		hostileCalls += callers * calls
 	}
 	load.end(1000)
 	expect.That(t, hostileCalls >= 1_000 || raceDetector, "only %d hostile calls", hostileCalls)
@@ -127,4 +122,34 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		load.scored.Load())
 	expect.Until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
 	expect.Until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+}
+
+func (h hostileGuest) refusedBy(t *testing.T, box *Sandbox) {
+	t.Helper()
+	p, err := box.Open(t.Context(), h.module())
+	if err == nil {
+		closePlugin(t, p)
+		t.Fatal("it was opened")
+	}
+	expect.Equal(t, "the refusal", h.want.mismatch(report{Refused: err.Error()}), "")
+}
+
+func (h hostileGuest) callNextToOthers(t *testing.T, box *Sandbox, callers, calls int) {
+	t.Helper()
+	if h.want.reason == check.Exhausted {
+		h.fuel = 200_000
+	}
+	p := openIn(t, box, h.module())
+	p.bounds.time = cmp.Or(h.time, patience)
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range calls {
+				var r report
+				r.call(p)
+				expect.Equal(t, "the call", h.want.mismatch(r), "")
+			}
+		})
+	}
+	wg.Wait()
 }

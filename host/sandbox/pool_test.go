@@ -24,14 +24,10 @@ func faulty() *guest {
 		return concat(i32Const(bufferAt), opLoadByte, i32Const(int(letter)), opEqual, ifTrue(then...))
 	}
 	g.scoring(i32Const(bufferAt), i32Const(0), opStore, g.fact("config.mode", 16), opDrop,
-		mode('x', g.log("about to trap"), opUnreachable),
-		mode('l', g.log("about to loop"), endless()),
-		mode('r', callFunc(fnRecurse)),
-		mode('e', i32Const(0), callFunc(fnExit)),
-		mode('g', i32Const(1), opMemoryGrow, opDrop, opUnreachable),
-		mode('f', i32Const(2), opReturn),
-		mode('s', g.signal(100, "test:signal:forged", "Forged")),
-		g.signal(10, codeOne, "Because"), returnScored)
+		mode('x', g.log("about to trap"), opUnreachable), mode('l', g.log("about to loop"), endless()),
+		mode('r', callFunc(fnRecurse)), mode('e', i32Const(0), callFunc(fnExit)),
+		mode('g', i32Const(1), opMemoryGrow, opDrop, opUnreachable), mode('f', i32Const(2), opReturn),
+		mode('s', g.signal(100, "test:signal:forged", "Forged")), g.signal(10, codeOne, "Because"), returnScored)
 	return g.with(guestFunction{body: callFunc(fnRecurse)})
 }
 

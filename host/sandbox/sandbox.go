@@ -179,9 +179,7 @@ func instrument(m registry.Module) (*meter.Module, error) {
 }
 
 func engineConfig(memoryPages uint32) wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfigCompiler().
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(memoryPages).
+	return wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(memoryPages).
 		WithDebugInfoEnabled(false)
 }
 
@@ -274,8 +272,7 @@ func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativ
 			return nil, &compileError{err}
 		}
 	}
-	p.compiled, err = p.engine.CompileModule(
-		experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), loaded)
+	p.compiled, err = p.engine.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), loaded)
 	if err != nil {
 		return nil, &compileError{err}
 	}

@@ -74,8 +74,7 @@ func (p *Plugin) exportWASI(ctx context.Context) error {
 			stack[0] = f(callOf(ctx), m.Memory(), stack)
 		}
 		b.NewFunctionBuilder().
-			WithGoModuleFunction(api.GoModuleFunc(adapter), engineTypes(s.Params), engineTypes(s.Results)).
-			Export(name)
+			WithGoModuleFunction(api.GoModuleFunc(adapter), engineTypes(s.Params), engineTypes(s.Results)).Export(name)
 	}
 	_, err := b.Instantiate(ctx)
 	return err

@@ -20,8 +20,7 @@ func first() activation.Activation {
 	return activation.Activation{
 		Number: 7, Previous: registry.Digest{1}, Lineup: activation.Lineup{Revision: 3, Hash: registry.Digest{2}},
 		Canary: &activation.Canary{Lineup: activation.Lineup{Revision: 4, Hash: registry.Digest{3}}, Share: 5,
-			Limit: 50},
-		Author: "ana@laptop", Reason: "Fewer false positives for “.ch”",
+			Limit: 50}, Author: "ana@laptop", Reason: "Fewer false positives for “.ch”",
 		At: time.Date(2026, 11, 22, 19, 0, 0, 5e6, time.UTC),
 	}
 }
@@ -108,9 +107,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
 	impostor, former, publisher := newKey(t, "ana", 3), newKey(t, "bob", 4), newKey(t, "eli", 5)
-	trust, err := activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
-		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier)
-	expect.NoError(t, err)
+	trust := expect.Value(activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
+		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier))(t)
 	sign := func(k activation.Key) string {
 		return expect.Value(activation.Sign(first(), k))(t)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // Rows calls each for every row of a file in the folder that ASSAY_DATA names. Without ASSAY_DATA the test is skipped,
@@ -21,9 +23,7 @@ func Rows[Row any](t *testing.T, name string, each func(Row)) {
 		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
 	file, err := os.Open(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	var rows io.Reader = file
 	if strings.HasSuffix(name, ".gz") {
@@ -33,9 +33,7 @@ func Rows[Row any](t *testing.T, name string, each func(Row)) {
 	}
 	for lines := bufio.NewScanner(rows); lines.Scan(); {
 		var row Row
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &row))
 		each(row)
 	}
 }
@@ -50,8 +48,6 @@ func ReportedAges(t *testing.T) (days []int) {
 			days = append(days, int(reported.Sub(created).Hours()/24))
 		}
 	})
-	if len(days) < 1000 {
-		t.Fatalf("only %d rows have both dates", len(days))
-	}
+	expect.Must(t, len(days) >= 1000, "only %d rows have both dates", len(days))
 	return days
 }

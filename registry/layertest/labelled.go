@@ -6,6 +6,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -51,27 +52,21 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 			of.reviewed++
 		}
 	})
-	if min(honest.rows, bad.rows) < float64(limits.Rows) {
-		t.Fatalf("%v honest and %v bad rows, want at least %d of each", honest.rows, bad.rows, limits.Rows)
-	}
-	if honest.blocked > 0.003*honest.rows || honest.reviewed+honest.blocked > 0.02*honest.rows ||
-		honest.found > 0.01*honest.rows {
-		t.Errorf("of %v honest rows %v are blocked, %v are reviewed, and %v have more than %d points",
-			honest.rows, honest.blocked, honest.reviewed, honest.found, limits.Points)
-	}
-	if bad.found < limits.Found*bad.rows {
-		t.Errorf("%v of %v bad rows have more than %d points", bad.found, bad.rows, limits.Points)
-	}
+	expect.Must(t, min(honest.rows, bad.rows) >= float64(limits.Rows),
+		"%v honest and %v bad rows, want at least %d of each", honest.rows, bad.rows, limits.Rows)
+	expect.That(t, honest.blocked <= 0.003*honest.rows && honest.reviewed+honest.blocked <= 0.02*honest.rows &&
+		honest.found <= 0.01*honest.rows,
+		"of %v honest rows %v are blocked, %v are reviewed, and %v have more than %d points", honest.rows,
+		honest.blocked, honest.reviewed, honest.found, limits.Points)
+	expect.That(t, bad.found >= limits.Found*bad.rows, "%v of %v bad rows have more than %d points", bad.found,
+		bad.rows, limits.Points)
 }
 
 // Verdict returns the verdict for an entity of the layer's first type that the layer scores with points and every other
 // layer with 0, in the default lineup.
 func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 	t.Helper()
-	lineup, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lineup := expect.Value(registry.DefaultLineup())(t)
 	kind, weight := s.Manifest.Entities[0], s.Manifest.DefaultWeight
 	for _, item := range lineup.Layers {
 		if item.Layer == s.Manifest.Name {
@@ -87,8 +82,7 @@ func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 func (s Suite) CheckVerdict(t *testing.T, want check.Verdict, points ...int) {
 	t.Helper()
 	for _, n := range points {
-		if got := s.Verdict(t, n); got != want {
-			t.Errorf("%d points lead to %s, want %s", n, got, want)
-		}
+		got := s.Verdict(t, n)
+		expect.That(t, got == want, "%d points lead to %s, want %s", n, got, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"assay/host/entity"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -39,9 +40,7 @@ func Open(t testing.TB, folder string) Suite {
 func read(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading %s: %v", path, err)
-	}
+	expect.Must(t, err == nil, "reading %s: %v", path, err)
 	return data
 }
 
@@ -49,9 +48,7 @@ func read(t testing.TB, path string) []byte {
 func Facts(t testing.TB, c registry.Case) sdk.Facts {
 	t.Helper()
 	parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-	if err != nil {
-		t.Fatalf("parsing %q: %v", c.Value, err)
-	}
+	expect.Must(t, err == nil, "parsing %q: %v", c.Value, err)
 	maps.Copy(parsed.Facts, c.Facts)
 	return sdk.Facts(parsed.Facts)
 }
@@ -61,9 +58,7 @@ func Facts(t testing.TB, c registry.Case) sdk.Facts {
 func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	t.Helper()
 	s.checkManifest(t)
-	if len(s.Cases) == 0 {
-		t.Fatal("no cases")
-	}
+	expect.Must(t, len(s.Cases) != 0, "no cases")
 	raised, read := map[string]bool{}, map[string]bool{}
 	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -76,9 +71,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 			for _, s := range got.Signals {
 				answer.Codes = append(answer.Codes, s.Code)
 			}
-			if got.Outcome == sdk.Failed {
-				t.Errorf("%s: the layer failed", c.Value)
-			}
+			expect.That(t, got.Outcome != sdk.Failed, "%s: the layer failed", c.Value)
 			for _, difference := range c.Differences(answer) {
 				t.Errorf("%s: %s; signals %v; facts %v", c.Value, difference, got.Signals, facts)
 			}
@@ -92,14 +85,10 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	}
 	t.Run("characters that no text may hold", func(t *testing.T) { s.checkHostileCharacters(t, layer) })
 	for _, declared := range s.Manifest.Signals {
-		if !raised[declared.Code] {
-			t.Errorf("no case raises %s", declared.Code)
-		}
+		expect.That(t, raised[declared.Code], "no case raises %s", declared.Code)
 	}
 	for _, fact := range s.Manifest.Facts {
-		if !read[fact] {
-			t.Errorf("fact %s is declared but never read", fact)
-		}
+		expect.That(t, read[fact], "fact %s is declared but never read", fact)
 	}
 }
 
@@ -167,13 +156,9 @@ func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 // findings have the points that the manifest promises.
 func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	t.Helper()
-	if got.Refused != nil {
-		t.Errorf("a host would refuse the answer: %v", got.Refused)
-	}
+	expect.That(t, got.Refused == nil, "a host would refuse the answer: %v", got.Refused)
 	for _, fact := range got.Read {
-		if !slices.Contains(s.Manifest.Facts, fact) {
-			t.Errorf("fact %s is read but not declared", fact)
-		}
+		expect.That(t, slices.Contains(s.Manifest.Facts, fact), "fact %s is read but not declared", fact)
 	}
 	for _, signal := range got.Signals {
 		at := slices.IndexFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code })
@@ -190,10 +175,9 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 			if declared.Code != signal.Code {
 				continue
 			}
-			if declared.Points != 0 && signal.Points < declared.Points {
-				t.Errorf("signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points,
-					declared.Points)
-			}
+			expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
+				"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points,
+				declared.Points)
 			if declared.Warrants != "" {
 				warranted = max(warranted, declared.Points)
 			}
@@ -202,9 +186,8 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	if score := s.score(got); got.Outcome == sdk.Scored && warranted > 0 && score < warranted {
 		t.Errorf("the score is %d, below the %d points of a signal that warrants a band", score, warranted)
 	}
-	if got.Threat != "" && !slices.Contains(s.Manifest.Threats, got.Threat) {
-		t.Errorf("threat %s is named but not declared", got.Threat)
-	}
+	expect.That(t, got.Threat == "" || slices.Contains(s.Manifest.Threats, got.Threat),
+		"threat %s is named but not declared", got.Threat)
 }
 
 // score returns the score of a result, held to the manifest's range.
@@ -218,13 +201,10 @@ func (s Suite) score(got sdk.Result) int {
 func (s Suite) checkManifest(t *testing.T) {
 	t.Helper()
 	folder, err := os.Getwd() // a test runs in its package's folder
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	m := s.Manifest
-	if m.Name != filepath.Base(folder) || m.DefaultWeight <= 0 {
-		t.Errorf("manifest.json names %s with weight %v, want the folder's name and a weight", m.Name, m.DefaultWeight)
-	}
+	expect.That(t, m.Name == filepath.Base(folder) && m.DefaultWeight > 0,
+		"manifest.json names %s with weight %v, want the folder's name and a weight", m.Name, m.DefaultWeight)
 	for _, fact := range m.Facts {
 		group, _, _ := strings.Cut(fact, ".")
 		parsed := group == "entity" || slices.Contains(entity.Types(), entity.Type(group))

@@ -131,11 +131,12 @@ func TestStatuses(t *testing.T) {
 	at12 := tree.checkpoint(t, 12, signer)
 	_, signature, _ := strings.Cut(at12, "\n\n")
 	text, _, _ := strings.Cut(tree.checkpoint(t, 13, signer), "\n\n")
-	for name, c := range map[string]struct {
+	type testCase struct {
 		body   string
 		status int
 		answer string // of status 409
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"larger":                {body(t, tree, 7, 7, 12, at12), 200, ""},
 		"the same again":        {body(t, tree, 7, 7, 7, tree.checkpoint(t, 7, signer)), 200, ""},
 		"no request":            {"", 400, ""},
@@ -154,25 +155,19 @@ func TestStatuses(t *testing.T) {
 		"fork":                  {body(t, fork, 7, 7, 12, fork.checkpoint(t, 12, signer)), 422, ""},
 		"proof of another size": {body(t, tree, 7, 6, 12, at12), 422, ""},
 		"proof of nothing":      {body(t, tree, 7, 7, 12, tree.checkpoint(t, 7, signer)), 422, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := start(t, t.TempDir(), "witness.example/w1", 2)
-			_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 7, signer), tree.prove(7))
-			expect.NoError(t, err)
-			status, kind, answer := w.post(t, c.body)
-			if status != c.status {
-				t.Fatalf("status %d, want %d: %s", status, c.status, answer)
-			}
-			if status == http.StatusConflict && (kind != "text/x.tlog.size" || answer != c.answer) {
-				t.Errorf("409 with %q of type %s", answer, kind)
-			}
-			if status != http.StatusOK { // what was refused changed nothing
-				lines := expect.Value(w.client().Cosign(t.Context(), at12, tree.prove(12)))(t)
-				verified(t, at12+lines, w.key)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		w := start(t, t.TempDir(), "witness.example/w1", 2)
+		_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 7, signer), tree.prove(7))
+		expect.NoError(t, err)
+		status, kind, answer := w.post(t, c.body)
+		expect.Must(t, status == c.status, "status %d, want %d: %s", status, c.status, answer)
+		expect.That(t, status != http.StatusConflict || kind == "text/x.tlog.size" && answer == c.answer,
+			"409 with %q of type %s", answer, kind)
+		if status != http.StatusOK { // what was refused changed nothing
+			lines := expect.Value(w.client().Cosign(t.Context(), at12, tree.prove(12)))(t)
+			verified(t, at12+lines, w.key)
+		}
+	})
 }
 
 // signedByStranger signs a checkpoint's text with another key of the same name.
@@ -193,9 +188,7 @@ func (stranger) Sign([]byte) ([]byte, error) { return []byte("signature"), nil }
 func verified(tb testing.TB, cosigned string, by ...note.Verifier) {
 	tb.Helper()
 	n := expect.Value(note.Open([]byte(cosigned), note.VerifierList(by...)))(tb)
-	if len(n.Sigs) != len(by) {
-		tb.Errorf("%d of %d witnesses signed", len(n.Sigs), len(by))
-	}
+	expect.That(tb, len(n.Sigs) == len(by), "%d of %d witnesses signed", len(n.Sigs), len(by))
 	expect.Error(tb, "the cosigned checkpoint does not open",
 		expect.ErrorOf(audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0))), nil)
 }
@@ -220,13 +213,11 @@ func TestTwoWitnesses(t *testing.T) {
 	}
 	var ahead *witness.AheadError
 	_, err := cosign(fork, 260, two)
-	if !errors.As(err, &ahead) || ahead.Size != 300 || ahead.Witness != "two.example" {
-		t.Errorf("a log that went back gives %v", err)
-	}
+	expect.That(t, errors.As(err, &ahead) && ahead.Size == 300 && ahead.Witness == "two.example",
+		"a log that went back gives %v", err)
 	two.stop()
-	if _, err := cosign(tree, 300, two); err == nil || errors.Is(err, witness.ErrContradicted) {
-		t.Errorf("a witness that is down gives %v", err)
-	}
+	_, err = cosign(tree, 300, two)
+	expect.That(t, err != nil && !errors.Is(err, witness.ErrContradicted), "a witness that is down gives %v", err)
 	_, err = cosign(tree, 300, one)
 	expect.NoError(t, err)
 }
@@ -328,9 +319,7 @@ func TestResponses(t *testing.T) {
 		client := witness.NewClient(server.URL, honest.key, server.Client())
 		got, err := client.Cosign(t.Context(), checkpoint, tree.prove(5))
 		server.Close()
-		if c.ok && (err != nil || got != lines) || !c.ok && err == nil {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		expect.That(t, (!c.ok || err == nil && got == lines) && (c.ok || err != nil), "%s: %q, %v", name, got, err)
 	}
 	failed := errors.New("tiles are missing")
 	unprovable := func(int64) ([]audit.Hash, error) { return nil, failed }
@@ -354,15 +343,11 @@ func TestKeys(t *testing.T) {
 	}
 	signature := expect.Value(key.Sign([]byte("text\n")))(t)
 	verifier := expect.Value(witness.ParseVerifier(line))(t)
-	if !verifier.Verify([]byte("text\n"), signature) {
-		t.Error("a signature does not verify")
-	}
+	expect.That(t, verifier.Verify([]byte("text\n"), signature), "a signature does not verify")
 	for i := range signature { // each byte of time and signature counts
 		altered := bytes.Clone(signature)
 		altered[i] ^= 1
-		if verifier.Verify([]byte("text\n"), altered) {
-			t.Errorf("byte %d is not covered", i)
-		}
+		expect.That(t, !verifier.Verify([]byte("text\n"), altered), "byte %d is not covered", i)
 	}
 }
 
@@ -386,8 +371,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Add("old 20852014\nPlRNCrwHpqhGrupue0L7gxbjbMiKA9temvuZZDDpkaw=\n\nexample.com\n1\n")
 	f.Add("old -1\n\n\n\n")
 	f.Fuzz(func(t *testing.T, body string) {
-		if r, err := witness.ParseRequest(body); err == nil && r.String() != body {
-			t.Errorf("%q is written as %q", body, r.String())
-		}
+		r, err := witness.ParseRequest(body)
+		expect.That(t, err != nil || r.String() == body, "%q is written as %q", body, r.String())
 	})
 }

@@ -23,9 +23,8 @@ func TestCanary(t *testing.T) {
 	file := hosttest.WriteJSON(t, strict)
 	started := hosttest.OutputJSON[map[string]int64](t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%",
 		"--limit", "60%", "--reason", "a test")
-	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 1 {
-		t.Errorf("starting a canary printed %v", started)
-	}
+	expect.That(t, started["canary"] == 2 && started["revision"] == 1 && started["share"] == 50 &&
+		started["hosts"] == 1, "starting a canary printed %v", started)
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "show"),
 		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 60% of ")
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"), "1, canary 2 (50%)")
@@ -41,10 +40,9 @@ func TestCanary(t *testing.T) {
 	}
 	expect.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })
 	last := f.Last(t)
-	if !strings.HasPrefix(last.Author, "host ") || !strings.HasSuffix(last.Author, ":"+host.Name()) ||
-		last.Lineup.Revision != 1 || !strings.Contains(last.Reason, "have another verdict (most often domain: ") {
-		t.Errorf("it was withdrawn by %+v", last)
-	}
+	expect.That(t, strings.HasPrefix(last.Author, "host ") && strings.HasSuffix(last.Author, ":"+host.Name()) &&
+		last.Lineup.Revision == 1 && strings.Contains(last.Reason, "have another verdict (most often domain: "),
+		"it was withdrawn by %+v", last)
 	expect.Until(t, "the withdrawal to be counted", func() bool {
 		return host.Metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
 	})
@@ -61,17 +59,15 @@ func TestCanary(t *testing.T) {
 		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
 	}
 	expect.Until(t, "the checks to be compared", func() bool { return host.Metric(t, compared) >= before+20 })
-	if now := f.Last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
-		t.Errorf("a canary without a limit was withdrawn: %+v", now)
-	}
+	now := f.Last(t)
+	expect.That(t, now.Canary != nil && now.Canary.Limit == 10_000, "a canary without a limit was withdrawn: %+v", now)
 	expect.Until(t, "the host to say what the canary does", func() bool {
 		hosts := expect.Value(f.Backend.Store.Hosts(t.Context()))(t)
 		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
 	})
 	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "promote", "--reason", "a test")
-	if !strings.Contains(text, "Revision 2 is in force on ") || strings.Contains(text, "loading") {
-		t.Errorf("lineup promote printed\n%s", text)
-	}
+	expect.That(t, strings.Contains(text, "Revision 2 is in force on ") && !strings.Contains(text, "loading"),
+		"lineup promote printed\n%s", text)
 	expect.Equal(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
 	hosttest.WantRefusal(t, "stopping no canary", f.Dir, f.Database, nil, []string{"lineup", "canary", "--stop"},
 		"there is no canary")
@@ -97,8 +93,7 @@ func TestCanaryFlags(t *testing.T) {
 		"stop with a share":  {lineupCanaryCmd{Stop: true, Share: 5}, false},
 		"stop with a limit":  {lineupCanaryCmd{Stop: true, Limit: limit}, false},
 	} {
-		if err := c.cmd.Validate(); (err == nil) != c.ok {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := c.cmd.Validate()
+		expect.That(t, (err == nil) == c.ok, "%s: %v", name, err)
 	}
 }

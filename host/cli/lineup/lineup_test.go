@@ -51,9 +51,8 @@ func TestLineupConstraints(t *testing.T) {
 	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
 		"refuses this lineup: checking the lineup against", "domain: style must not block alone",
 		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
-	if !strings.HasPrefix(diff, "`assay lineup set` refuses this lineup: ") {
-		t.Errorf("lineup diff begins otherwise:\n%s", diff)
-	}
+	expect.That(t, strings.HasPrefix(diff, "`assay lineup set` refuses this lineup: "),
+		"lineup diff begins otherwise:\n%s", diff)
 	light := hosttest.PushEmpty(t, dir, database, "light", domains+`,"class":"finding",
 		"signals":[{"code":"light:seen:exact","text":"Listed","points":90,"warrants":"block"}]`)
 	const needs = "light@1.0.0 has the weight 1; to be live, it needs at least domain 5.36, so that its signals reach "
@@ -70,10 +69,8 @@ func TestLineupConstraints(t *testing.T) {
 		Class  registry.Class  `json:"class"`
 		Weight registry.ByType `json:"weight"`
 	}](t, dir, database, "layers", "list")
-	if len(lines) != 4 || lines[0].Name != "age" || lines[0].Range != [2]int{-60, 0} ||
-		lines[0].Class != registry.Clearing || lines[3].Weight.String() != "domain 4" {
-		t.Errorf("layers list: %+v", lines)
-	}
+	expect.That(t, len(lines) == 4 && lines[0].Name == "age" && lines[0].Range == [2]int{-60, 0} &&
+		lines[0].Class == registry.Clearing && lines[3].Weight.String() == "domain 4", "layers list: %+v", lines)
 }
 
 // TestLineupFit fits weights. The resulting document can be measured, tried with a check, and set without changes.
@@ -88,26 +85,20 @@ func TestLineupFit(t *testing.T) {
 	data := expect.Value(os.ReadFile(fitted))(t)
 	l := expect.Value(registry.ParseLineup(data))(t)
 	before := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
-	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
-		len(registry.Diff(before.Lineup, l, nil)) == 0 || l.Bands != before.Lineup.Bands {
-		t.Errorf("revision %d, fitted %+v", before.Revision, l)
-	}
+	expect.That(t, before.Revision == 1 && len(l.Layers) == len(before.Lineup.Layers) &&
+		len(registry.Diff(before.Lineup, l, nil)) != 0 && l.Bands == before.Lineup.Bands, "revision %d, fitted %+v",
+		before.Revision, l)
 	report := hosttest.OutputJSON[struct {
 		Changes []registry.Change `json:"changes"`
 		Types   []json.RawMessage `json:"types"`
 	}](t, dir, database, "lineup", "fit", file, "--type", "domain")
-	if len(report.Types) != 1 || len(report.Changes) == 0 {
-		t.Errorf("fitted to domains alone: %+v", report)
-	}
+	expect.That(t, len(report.Types) == 1 && len(report.Changes) != 0, "fitted to domains alone: %+v", report)
 	for _, c := range report.Changes {
-		if c.What == "bias" && !strings.Contains(c.To, fmt.Sprint("iban ", before.Lineup.Bias.For("iban"))) {
-			t.Errorf("without rows of IBANs, their bias changes: %+v", c)
-		}
+		expect.That(t, c.What != "bias" || strings.Contains(c.To, fmt.Sprint("iban ", before.Lineup.Bias.For("iban"))),
+			"without rows of IBANs, their bias changes: %+v", c)
 	}
 	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup", fitted, file)
-	if r.Lineup.Revision != 0 || len(r.Types) != 4 {
-		t.Errorf("measuring the fitted lineup: %+v", r)
-	}
+	expect.That(t, r.Lineup.Revision == 0 && len(r.Types) == 4, "measuring the fitted lineup: %+v", r)
 	if one := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
 		fitted); one.Revision != 0 || len(one.Layers) == 0 {
 		t.Errorf("a check with the fitted lineup: %+v", one)
@@ -124,10 +115,9 @@ func TestLineupFit(t *testing.T) {
 		filepath.Join("..", "..", "..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("measuring the default lineup: %+v", r)
 	}
-	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--force", "--reason",
-		"a test"); set["revision"] != 2 {
-		t.Errorf("setting the fitted lineup: %v", set)
-	}
+	set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--force", "--reason",
+		"a test")
+	expect.That(t, set["revision"] == 2, "setting the fitted lineup: %v", set)
 	l.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: registry.ForAll(1)}}
 	for name, bad := range map[string]string{"an unpublished layer": hosttest.WriteJSON(t, l),
 		"not JSON": hosttest.WriteFile(t, "lineup.json", []byte("{"))} {

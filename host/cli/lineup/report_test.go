@@ -21,9 +21,8 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
-		installation.Unlimited(), "test")
-	expect.NoError(t, err)
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test"))(t)
 	for i := range 10 {
 		hosttest.CheckUntilComplete(host, issued.Secret, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
 	}
@@ -33,9 +32,8 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 
 	diff := func() *replay.Report {
 		r := hosttest.OutputJSON[prediction](t, dir, database, "lineup", "diff", file)
-		if len(r.Changes) != 1 || len(r.Report.References) == 0 || len(r.Report.ReferenceFlips) == 0 {
-			t.Errorf("lineup diff: %+v", r)
-		}
+		expect.That(t, len(r.Changes) == 1 && len(r.Report.References) != 0 && len(r.Report.ReferenceFlips) != 0,
+			"lineup diff: %+v", r)
 		return r.Report
 	}
 	if r := diff(); r.Remembered != 10 || r.Flips() != 10 {
@@ -64,9 +62,8 @@ func TestPercent(t *testing.T) {
 	for text, want := range map[string]string{"1%": "1%", "0.5%": "0.5%", "100%": "100%", "0%": "0%", " 2% ": "2%",
 		"1": "", "-1%": "", "101%": "", "x%": "", "NaN%": "", "": ""} {
 		var p installation.Percent
-		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != "") || err == nil && p.String() != want {
-			t.Errorf("%q is %v: %v", text, p, err)
-		}
+		err := p.UnmarshalText([]byte(text))
+		expect.That(t, (err == nil) == (want != "") && (err != nil || p.String() == want), "%q is %v: %v", text, p, err)
 	}
 }
 

@@ -72,11 +72,10 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	})
 	moved := now()
 	layers := moved.Lineup.Layers
-	if last := layers[len(layers)-1]; last.Mode != registry.ModeShadow || moved.Activation != set["activation"]+1 ||
-		!strings.HasPrefix(moved.Author, "host ") ||
-		!strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in ") {
-		t.Errorf("in force: %+v", moved)
-	}
+	last := layers[len(layers)-1]
+	expect.That(t, last.Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
+		strings.HasPrefix(moved.Author, "host ") &&
+		strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in "), "in force: %+v", moved)
 	expect.Until(t, "the demotion to be counted", func() bool {
 		return host.Metric(t, `assay_lineup_steps_total{step="demotion"}`) == 1
 	})
@@ -92,9 +91,8 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 			strings.Contains(text, "layer flaky fails: it failed (trap) in ")
 	})
 	for range 20 {
-		if a := hosttest.CheckOnce(host, keys[0], body); a.Degraded() || a.Verdict != string(check.Allow) {
-			t.Fatalf("afterwards: %+v", a)
-		}
+		a := hosttest.CheckOnce(host, keys[0], body)
+		expect.Must(t, !a.Degraded() && a.Verdict == string(check.Allow), "afterwards: %+v", a)
 	}
 	type shadow struct {
 		replay.ShadowReport
@@ -102,19 +100,17 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	}
 	var shown []shadow
 	expect.Until(t, "the flip to be reported", func() bool {
-		if a := hosttest.CheckOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`); a.Verdict != string(check.Allow) {
-			t.Errorf("a voice mailbox without numbering: %+v", a)
-		}
+		a := hosttest.CheckOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`)
+		expect.That(t, a.Verdict == string(check.Allow), "a voice mailbox without numbering: %+v", a)
 		shown = hosttest.OutputJSON[[]shadow](t, dir, database, "lineup", "shadow")
 		return slices.ContainsFunc(shown[0].Report.Signals, func(s replay.SignalFlips) bool {
 			return s.Code == "numbering:type:voicemail" && s.To == check.Review
 		})
 	})
 	r := shown[0]
-	if len(shown) != 1 || r.Revision != moved.Revision || len(r.Layers) != 2 || r.Layers[1] != "flaky@1.0.0" ||
-		len(r.Report.Failures) == 0 || r.Report.Failures[0].Layer != "flaky" {
-		t.Errorf("lineup shadow: %+v", shown)
-	}
+	expect.That(t, len(shown) == 1 && r.Revision == moved.Revision && len(r.Layers) == 2 &&
+		r.Layers[1] == "flaky@1.0.0" && len(r.Report.Failures) != 0 && r.Report.Failures[0].Layer == "flaky",
+		"lineup shadow: %+v", shown)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "shadow"), "allow to review",
 		"numbering:type:voicemail of numbering", "has in shadow: ")
 	hosttest.Output(t, dir, database, "audit", "verify")

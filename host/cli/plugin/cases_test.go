@@ -27,9 +27,8 @@ func TestPluginCommands(t *testing.T) {
 	folder, file := hosttest.NewLayer(t, "numbers", project.C)
 	t.Run("test", func(t *testing.T) {
 		report := runsJSON[rehearsal.Report](t, "plugin", "test", file)
-		if report.Failed != 0 || len(report.Cases) != 5 || report.Covered() != 2 || len(report.Unread) != 0 {
-			t.Errorf("%+v", report)
-		}
+		expect.That(t, report.Failed == 0 && len(report.Cases) == 5 && report.Covered() == 2 && len(report.Unread) == 0,
+			"%+v", report)
 	})
 	t.Run("test fails", func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "other")
@@ -61,10 +60,9 @@ func TestPluginCommands(t *testing.T) {
 			"threat   scam", `fact     rdap.age_days = "1"`, "unread   config.limit was given",
 			"debug: longest number: 5 digits", " of 200000 units of fuel (", " KiB of memory, ")
 		call := runsJSON[rehearsal.Call](t, "plugin", "run", file, "shop20245.com")
-		if call.Outcome != rehearsal.Scored || call.Score != 20 || len(call.Facts) != 2 || call.Facts[1].Known ||
-			call.Fuel < 1000 || call.Memory < 1<<16 || call.Micros <= 0 || len(call.Log) != 1 {
-			t.Errorf("%+v", call)
-		}
+		expect.That(t, call.Outcome == rehearsal.Scored && call.Score == 20 && len(call.Facts) == 2 &&
+			!call.Facts[1].Known && call.Fuel >= 1000 && call.Memory >= 1<<16 && call.Micros > 0 && len(call.Log) == 1,
+			"%+v", call)
 		failing := filepath.Join(t.TempDir(), "failing")
 		expect.NoError(t, os.CopyFS(failing, os.DirFS(folder)))
 		hosttest.ChangeLayer(t, failing, "SIGNAL_NAME_DIGITS", `"numbers:name:digit"`)
@@ -104,23 +102,18 @@ func TestPluginCommands(t *testing.T) {
 		text := hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "2", "--json")
 		var m rehearsal.Measurement
 		expect.NoError(t, json.Unmarshal([]byte(text), &m))
-		if m.Calls != 2*m.Values || m.Fuel.Median <= 0 || m.Fuel.Maximum < m.Fuel.P99 || m.Memory.Median < 1<<16 ||
-			m.Micros.Maximum < m.Micros.Median || m.Failed != 0 {
-			t.Errorf("%+v", m)
-		}
+		expect.That(t, m.Calls == 2*m.Values && m.Fuel.Median > 0 && m.Fuel.Maximum >= m.Fuel.P99 &&
+			m.Memory.Median >= 1<<16 && m.Micros.Maximum >= m.Micros.Median && m.Failed == 0, "%+v", m)
 		baseline, values := hosttest.WriteFile(t, "b.json", []byte(text)), hosttest.WriteFile(t, "v",
 			[]byte("a.de\n\nb.de\nj@a.de\n"))
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "1", "--baseline", baseline),
 			" (+0.0%)", "200000", "Compared with numbers@0.1.0")
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "3", "--values", values, "--baseline",
-			file),
-			"9 calls with 3 values", " (+0.0%)")
+			file), "9 calls with 3 values", " (+0.0%)")
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--baseline",
-			hosttest.WriteFile(t, "c.json", []byte("{}"))),
-			"it is not an output of")
+			hosttest.WriteFile(t, "c.json", []byte("{}"))), "it is not an output of")
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--values",
-			hosttest.WriteFile(t, "n", []byte("+491712345678\n"))),
-			rehearsal.ErrNoValues.Error())
+			hosttest.WriteFile(t, "n", []byte("+491712345678\n"))), rehearsal.ErrNoValues.Error())
 	})
 }
 
@@ -131,8 +124,7 @@ func TestPluginMistakes(t *testing.T) {
 	const begins = "digits := longestNumber(name)\n"
 	folder := filepath.Join(t.TempDir(), "mistakes")
 	expect.Value(project.Create(folder, "mistakes", project.Go, false))(t)
-	hosttest.ReplaceIn(t, filepath.Join(folder, "score.go"), begins,
-		begins+"\tvar m map[string]int\n\tm[name] = 1\n")
+	hosttest.ReplaceIn(t, filepath.Join(folder, "score.go"), begins, begins+"\tvar m map[string]int\n\tm[name] = 1\n")
 	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", folder, "shop20245.com"),
 		"failed   panic: assignment to entry in nil map, at layer/mistakes/score.go:25\n")
 	folder, _ = hosttest.NewLayer(t, "mistakes", project.C, func(folder string) {
@@ -160,8 +152,7 @@ func TestLayerTextsAreOneLine(t *testing.T) {
 		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
 		"a\u202eb": `"a\u202eb"`,
 	} {
-		if got := oneLine(text); got != want {
-			t.Errorf("%q becomes %s, want %s", text, got, want)
-		}
+		got := oneLine(text)
+		expect.That(t, got == want, "%q becomes %s, want %s", text, got, want)
 	}
 }

@@ -49,22 +49,16 @@ func TestPluginDev(t *testing.T) {
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 9") // a case fails
 	until("FAIL  a long number")
 	until("2 of 5 cases failed: what is in shadow stays")
-	if l := inShadow(); l == nil || !strings.Contains(first, l.Layer+",") {
-		t.Errorf("after a failed case: %+v", l)
-	}
+	l := inShadow()
+	expect.That(t, l != nil && strings.Contains(first, l.Layer+","), "after a failed case: %+v", l)
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 9", "MIN_DIGITS = 5")
-	if second := until("In shadow: watched@0.1.0+dev."); second == first {
-		t.Errorf("again %s", second)
-	}
+	second := until("In shadow: watched@0.1.0+dev.")
+	expect.That(t, second != first, "again %s", second)
 	until("-- ")
 	all := interrupt()
 	hosttest.Has(t, all, "Taking watched@0.1.0+dev.")
-	if l := inShadow(); l != nil {
-		t.Errorf("afterwards: %+v", l)
-	}
-	if strings.Contains(all, "garden") {
-		t.Errorf("it shows values of checks:\n%s", all)
-	}
+	expect.Equal(t, "the layer in shadow afterwards", inShadow(), nil)
+	expect.That(t, !strings.Contains(all, "garden"), "it shows values of checks:\n%s", all)
 
 	until, interrupt = session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", folder, "--json",
 		"--force", "--reason", "a trial"))
@@ -73,9 +67,8 @@ func TestPluginDev(t *testing.T) {
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"garden47110.example"}`)
 	until(`{"event":"traffic","traffic":{"checks":1,"left_out":0,"signals":{"watched:name:digits":1},"flips":[`)
 	hosttest.Has(t, interrupt(), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
-	if said := hosttest.Output(t, dir, database, "lineup", "show", "--history"); strings.Count(said, "a trial") != 2 {
-		t.Errorf("the reason is not that of both changes:\n%s", said)
-	}
+	said := hosttest.Output(t, dir, database, "lineup", "show", "--history")
+	expect.That(t, strings.Count(said, "a trial") == 2, "the reason is not that of both changes:\n%s", said)
 	// A version of its own, so that the manifest's remains free.
 	hosttest.Output(t, dir, database, "plugin", "push", folder)
 	hosttest.Output(t, dir, database, "plugin", "promote", folder)
@@ -119,9 +112,8 @@ func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, inter
 		for lines.Scan() {
 			all.WriteString(lines.Text() + "\n")
 		}
-		if err := <-ended; err != nil {
-			t.Errorf("it ended with %v:\n%s", err, &all)
-		}
+		err := <-ended
+		expect.That(t, err == nil, "it ended with %v:\n%s", err, &all)
 		return all.String()
 	}
 }

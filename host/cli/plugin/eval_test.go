@@ -10,6 +10,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/measure/eval"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -38,25 +39,19 @@ func TestPluginEval(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	page := filepath.Join(t.TempDir(), "report.html")
 	report := hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", file, rows, "--html", page)
-	if len(report.Types) != 1 || report.Lineup.Revision != 1 || report.Rows != 81 || report.Others != 1 ||
-		report.Replaced != "" {
-		t.Fatalf("%+v", report)
-	}
+	expect.Must(t, len(report.Types) == 1 && report.Lineup.Revision == 1 && report.Rows == 81 && report.Others == 1 &&
+		report.Replaced == "", "%+v", report)
 	d := report.Types[0]
-	if d.N != 81 || d.Positives != 40 || d.Malicious.Count != 20 || d.Benign.Count != 1 || d.Alone.AUC < .7 ||
-		len(d.Signals) != 2 || d.Repeats[0].Layer[:8] != "network@" || len(d.Sources) != 3 {
-		t.Errorf("%+v", d)
-	}
+	expect.That(t, d.N == 81 && d.Positives == 40 && d.Malicious.Count == 20 && d.Benign.Count == 1 &&
+		d.Alone.AUC >= .7 && len(d.Signals) == 2 && d.Repeats[0].Layer[:8] == "network@" && len(d.Sources) == 3, "%+v",
+		d)
 	wrong := d.Errors.Benign
-	if len(wrong) != 1 || wrong[0].Value != "weather2024.de" || wrong[0].Score != 20 || len(wrong[0].Signals) != 1 ||
-		wrong[0].Facts["domain.registrable"] != "weather2024.de" ||
-		!slices.Contains(wrong[0].Absent, "rdap.age_days") ||
-		!slices.Contains(wrong[0].Log, "debug: longest number: 4 digits") {
-		t.Errorf("%+v", wrong)
-	}
-	if missed := d.Errors.Malicious; len(missed) != 10 || missed[0].Facts["rdap.age_days"] != "400" {
-		t.Errorf("%+v", missed)
-	}
+	expect.That(t, len(wrong) == 1 && wrong[0].Value == "weather2024.de" && wrong[0].Score == 20 &&
+		len(wrong[0].Signals) == 1 && wrong[0].Facts["domain.registrable"] == "weather2024.de" &&
+		slices.Contains(wrong[0].Absent, "rdap.age_days") &&
+		slices.Contains(wrong[0].Log, "debug: longest number: 4 digits"), "%+v", wrong)
+	missed := d.Errors.Malicious
+	expect.That(t, len(missed) == 10 && missed[0].Facts["rdap.age_days"] == "400", "%+v", missed)
 	hosttest.Has(t, hosttest.ReadText(t, page), "Evaluation of numbers@0.1.0", "<svg", "weather2024.de",
 		"numbers:name:digits")
 	alone := hosttest.WriteFile(t, "feeds.json", []byte(`{"bias":-2,"bands":{"review":40,"block":70},"layers":[
@@ -67,9 +62,8 @@ func TestPluginEval(t *testing.T) {
 		"numbers@0.1.0 with 81 rows of rows.jsonl, next to ",
 		"1 rows of types that the layer does not score are left out", "WHAT THE LAYER ADDS", "MALICIOUS SOURCE",
 		"weather2024.de  popular", "log: debug: longest number: 4 digits")
-	if d.Weight <= 0 || d.Without.AUC != .5 || d.AUCGain.Value < .2 || d.AUCGain.Noise || d.Recall1.Noise {
-		t.Errorf("next to a lineup that finds nothing: %+v", d)
-	}
+	expect.That(t, d.Weight > 0 && d.Without.AUC == .5 && d.AUCGain.Value >= .2 && !d.AUCGain.Noise && !d.Recall1.Noise,
+		"next to a lineup that finds nothing: %+v", d)
 
 	// A signal that warrants a band needs a weight, which the fitted one has.
 	_, warranting := hosttest.NewLayer(t, "numbers", project.C, func(folder string) {
@@ -102,8 +96,7 @@ func TestPluginEval(t *testing.T) {
 		"other types": {[]string{file, hosttest.WriteFile(t, "i.jsonl", []byte(labelledIBAN)), "--lineup", alone},
 			"no labelled values of a type that the layer scores"},
 		"a single label": {[]string{file, hosttest.WriteFile(t, "s.jsonl",
-			[]byte(strings.SplitAfter(hosttest.Labelled, "\n")[0])), "--lineup", alone},
-			"no rows of both labels"},
+			[]byte(strings.SplitAfter(hosttest.Labelled, "\n")[0])), "--lineup", alone}, "no rows of both labels"},
 		"no such lineup":     {[]string{file, rows, "--lineup", "missing.json"}, "missing.json"},
 		"a layer that fails": {[]string{folder, rows, "--lineup", alone}, "assay: the layer failed with 20 rows"},
 	} {

@@ -35,27 +35,21 @@ func TestPluginFacts(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database, settings...)
 	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "test"))(t)
-	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"shop20245.com"}`); a.Status != http.StatusOK {
-		t.Fatalf("%+v", a)
-	}
+	a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"shop20245.com"}`)
+	expect.Must(t, a.Status == http.StatusOK, "%+v", a)
 
 	recorded := hosttest.WriteFile(t, "facts.json", nil)
 	facts := func(args ...string) knownFacts {
 		t.Helper()
 		return hosttest.OutputJSON[knownFacts](t, dir, database,
-			append(append([]string{"plugin", "facts", "shop20245.com"},
-				args...), settings...)...)
+			append(append([]string{"plugin", "facts", "shop20245.com"}, args...), settings...)...)
 	}
 	known := facts("--record", recorded)
-	if known.Facts["rdap.age_days"] != "3" || known.Facts["dns.status"] == "" ||
-		known.Parsed["domain.registrable"] != "shop20245.com" || known.Parsed["rdap.age_days"] != "" ||
-		len(known.Unanswered) != 0 {
-		t.Errorf("%+v", known)
-	}
+	expect.That(t, known.Facts["rdap.age_days"] == "3" && known.Facts["dns.status"] != "" &&
+		known.Parsed["domain.registrable"] == "shop20245.com" && known.Parsed["rdap.age_days"] == "" &&
+		len(known.Unanswered) == 0, "%+v", known)
 	for name := range known.Facts {
-		if strings.HasPrefix(name, "history.") {
-			t.Errorf("%s is known without an account", name)
-		}
+		expect.That(t, !strings.HasPrefix(name, "history."), "%s is known without an account", name)
 	}
 	if known := facts("--account", issued.Account); known.Facts["history.own_first_seen_days"] != "0" {
 		t.Errorf("the account's history is unknown: %+v", known)
@@ -65,19 +59,15 @@ func TestPluginFacts(t *testing.T) {
 		return hosttest.OutputJSON[rehearsal.Call](t, dir, database, append(append([]string{"plugin", "run", file,
 			"shop20245.com"}, args...), settings...)...)
 	}
-	if c := run("--facts", recorded); c.Score != 50 || len(c.Unread) == 0 {
-		t.Errorf("with the recorded facts: %+v", c)
-	}
-	if c := run("--live"); c.Score != 50 || len(c.Unread) != 0 {
-		t.Errorf("with facts that are looked up: %+v", c)
-	}
+	c := run("--facts", recorded)
+	expect.That(t, c.Score == 50 && len(c.Unread) != 0, "with the recorded facts: %+v", c)
+	c = run("--live")
+	expect.That(t, c.Score == 50 && len(c.Unread) == 0, "with facts that are looked up: %+v", c)
 	older := hosttest.WriteFile(t, "older.json", []byte(`{"rdap.age_days": "3000", "config.limit": "5"}`))
-	if c := run("--live", "--facts", older); c.Score != 20 || len(c.Unread) != 1 {
-		t.Errorf("with a given fact: %+v", c)
-	}
+	c = run("--live", "--facts", older)
+	expect.That(t, c.Score == 20 && len(c.Unread) == 1, "with a given fact: %+v", c)
 	hosttest.Has(t, hosttest.Output(t, dir, database, append([]string{"plugin", "facts", "shop20245.com"},
-		settings...)...),
-		`domain "shop20245.com"`, "domain.registrable", "the value", "rdap.age_days", "lookup")
+		settings...)...), `domain "shop20245.com"`, "domain.registrable", "the value", "rdap.age_days", "lookup")
 }
 
 // TestPluginFactsWithoutInstallation looks facts up where there is neither a database nor DNS.

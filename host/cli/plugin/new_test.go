@@ -49,9 +49,8 @@ func TestPluginNew(t *testing.T) {
 	}
 	const signal = "Contains the number “20245”"
 	answers := regexp.MustCompile(`(?m)\{"score".*?\}`).FindAllString(out, -1)
-	if len(answers) != 2 || strings.Contains(answers[0], signal) || !strings.Contains(answers[1], signal) {
-		t.Errorf("a check in shadow, then one live: %q", answers)
-	}
+	expect.That(t, len(answers) == 2 && !strings.Contains(answers[0], signal) && strings.Contains(answers[1], signal),
+		"a check in shadow, then one live: %q", answers)
 	hosttest.Has(t, out, "  1       100%   long-numbers:name:digits of long-numbers",
 		"long-numbers@0.1.0: shadow to live.", "Revision 1 is in force on ")
 	expect.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
@@ -64,9 +63,8 @@ func TestPluginNew(t *testing.T) {
 		"assay plugin new x --lang tcl": "--lang must be one of \"go\",\"rust\",\"assemblyscript\",\"c\"",
 		"assay plugin build .":          "assay plugin new",
 	} {
-		if out, err := a.Run(t, "a", line); err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %v, %s, want %q", line, err, out, want)
-		}
+		out, err := a.Run(t, "a", line)
+		expect.That(t, err != nil && strings.Contains(out, want), "%s: %v, %s, want %q", line, err, out, want)
 	}
 }
 
@@ -124,9 +122,8 @@ func TestMissingTools(t *testing.T) {
 	} {
 		name := "in-" + string(language)
 		a.Must(t, "", "assay plugin new "+name+" --lang "+string(language))
-		if out, err := a.Run(t, "", "assay plugin build "+name); err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %v, %s, want %q", language, err, out, want)
-		}
+		out, err := a.Run(t, "", "assay plugin build "+name)
+		expect.That(t, err != nil && strings.Contains(out, want), "%s: %v, %s, want %q", language, err, out, want)
 	}
 }
 
@@ -143,9 +140,7 @@ func TestWatchedFiles(t *testing.T) {
 	}
 	last := write("layer.c")
 	for _, name := range []string{"x.wasm", ".git/HEAD", ".hidden", "node_modules/a/b.js", "build/layer.js"} {
-		if write(name) != last {
-			t.Errorf("%s counts as a source", name)
-		}
+		expect.That(t, write(name) == last, "%s counts as a source", name)
 	}
 	for _, name := range []string{"cases.jsonl", "sdk/layer.go"} {
 		if now := write(name); now == last {
@@ -182,17 +177,14 @@ func TestTemplatesAreCopied(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "layer")
 		files := expect.Value(project.Create(folder, "other", language, false))(t)
 		for _, name := range []string{"manifest.json", "cases.jsonl", "README.md", "ci.sh", ".gitignore"} {
-			if !slices.Contains(files, filepath.Join(folder, name)) {
-				t.Errorf("%s: there is no %s in %q", language, name, files)
-			}
+			expect.That(t, slices.Contains(files, filepath.Join(folder, name)), "%s: there is no %s in %q", language,
+				name, files)
 		}
 		for _, file := range files {
-			if text := expect.Value(os.ReadFile(file))(t); bytes.Contains(text, []byte("my-layer")) {
-				t.Errorf("%s contains the template's name", file)
-			}
+			text := expect.Value(os.ReadFile(file))(t)
+			expect.That(t, !bytes.Contains(text, []byte("my-layer")), "%s contains the template's name", file)
 		}
-		if got, err := project.LanguageOf(folder); got != language || err != nil {
-			t.Errorf("the language is %q, %v, want %q", got, err, language)
-		}
+		got, err := project.LanguageOf(folder)
+		expect.That(t, got == language && err == nil, "the language is %q, %v, want %q", got, err, language)
 	}
 }

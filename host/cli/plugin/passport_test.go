@@ -24,9 +24,7 @@ func TestPluginInspectMeasure(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	hosttest.Has(t, text, "\nNot signed.\n")
-	if i.Signature != nil {
-		t.Errorf("signed by %+v", i.Signature)
-	}
+	expect.That(t, i.Signature == nil, "signed by %+v", i.Signature)
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 99")
 	hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", "--measure", file, folder), "measured scores")
 }
@@ -38,19 +36,14 @@ func TestPluginInspectPublished(t *testing.T) {
 	hosttest.PushEmpty(t, dir, database, "one", `"entities":["domain"],"facts":[],"signals":[]`)
 	hosttest.PushEmpty(t, dir, database, "two", `"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[]`)
 	shown := hosttest.OutputJSON[inspection](t, dir, database, "plugin", "inspect", "one@1.0.0")
-	if shown.Plugin != "one@1.0.0" || shown.MeasuredBy != installation.OperatorKeyName || shown.Passport == nil ||
-		shown.Passport.Digest != shown.Digest {
-		t.Errorf("%+v", shown)
-	}
-	if s := shown.Signature; s == nil || *s != (pluginSignature{Key: installation.OperatorKeyName,
-		Role: activation.Operator}) {
-		t.Errorf("signed by %+v", s)
-	}
+	expect.That(t, shown.Plugin == "one@1.0.0" && shown.MeasuredBy == installation.OperatorKeyName &&
+		shown.Passport != nil && shown.Passport.Digest == shown.Digest, "%+v", shown)
+	s := shown.Signature
+	expect.That(t, s != nil && *s == (pluginSignature{Key: installation.OperatorKeyName, Role: activation.Operator}),
+		"signed by %+v", s)
 	changes := hosttest.OutputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff",
 		"one@1.0.0", "two@1.0.0")
-	if len(changes) < 3 || !changes[0].Grants || !changes[1].Grants || changes[2].Grants {
-		t.Errorf("%+v", changes)
-	}
+	expect.That(t, len(changes) >= 3 && changes[0].Grants && changes[1].Grants && !changes[2].Grants, "%+v", changes)
 	hosttest.WantRefusal(t, "showing what was not published", dir, database, nil,
 		[]string{"plugin", "inspect", "one@2.0.0"}, registry.ErrNoPlugin.Error())
 

@@ -27,9 +27,8 @@ func TestPluginPush(t *testing.T) {
 	for range 2 {
 		pushed := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "push", plugin)
 		expect.Equal(t, "signed by", pushed.SignedBy, "assay/operator")
-		if pushed.Passport == nil || pushed.Passport.Digest != built.Digest {
-			t.Errorf("the passport is %+v", pushed.Passport)
-		}
+		expect.That(t, pushed.Passport != nil && pushed.Passport.Digest == built.Digest, "the passport is %+v",
+			pushed.Passport)
 		if pushed.File, pushed.SignedBy, pushed.Passport = built.File, "", nil; pushed != built || built.Digest == "" {
 			t.Errorf("pushed %v, built %v", pushed, built)
 		}

@@ -57,10 +57,8 @@ func TestNextPlace(t *testing.T) {
 			base.Canary = &activation.Canary{}
 		}
 		from, to, err := nextPlace(base, "mine", "mine@2.0.0", c.live)
-		if from != c.from || to != c.to || (err != nil) != (c.refused != "") ||
-			err != nil && !strings.Contains(err.Error(), c.refused) {
-			t.Errorf("%s: from %q to %q, %v", name, from, to, err)
-		}
+		expect.That(t, from == c.from && to == c.to && (err != nil) == (c.refused != "") &&
+			(err == nil || strings.Contains(err.Error(), c.refused)), "%s: from %q to %q, %v", name, from, to, err)
 	}
 }
 
@@ -92,10 +90,9 @@ func TestPromoteAndRetire(t *testing.T) {
 	promote := func(want promotion, args ...string) {
 		t.Helper()
 		got := hosttest.OutputJSON[promotion](t, dir, database, append([]string{"plugin", "promote"}, args...)...)
-		if got.Plugin != want.Plugin || got.From != want.From || got.To != want.To || got.Next != want.Next ||
-			got.Hosts != 1 || (got.Canary != 0) != (want.To == inCanary) {
-			t.Errorf("plugin promote %q: %+v, want %+v", args, got, want)
-		}
+		expect.That(t, got.Plugin == want.Plugin && got.From == want.From && got.To == want.To &&
+			got.Next == want.Next && got.Hosts == 1 && (got.Canary != 0) == (want.To == inCanary),
+			"plugin promote %q: %+v, want %+v", args, got, want)
 	}
 	inForce := func() lineupcmd.ShownLineup {
 		return hosttest.OutputJSON[lineupcmd.ShownLineup](t, dir, database, "lineup", "show")
@@ -109,9 +106,8 @@ func TestPromoteAndRetire(t *testing.T) {
 
 	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary},
 		probeFile(t, "1.0.0", "Empty"))
-	if l := inForce().Lineup.Layer("probe"); l == nil || l.Runs() != registry.ModeShadow || l.Weight.String() != "1.5" {
-		t.Errorf("in shadow: %+v", l)
-	}
+	l := inForce().Lineup.Layer("probe")
+	expect.That(t, l != nil && l.Runs() == registry.ModeShadow && l.Weight.String() == "1.5", "in shadow: %+v", l)
 	promote(promotion{Plugin: "probe@1.0.0", From: inLineup, To: inCanary, Next: isLive}, "probe", "--weight", "0.1")
 	if shown := inForce(); shown.Canary == nil || shown.Canary.Share != 5 || shown.Canary.Limit != "1%" {
 		t.Errorf("the canary: %+v", shown.Canary)
@@ -119,10 +115,9 @@ func TestPromoteAndRetire(t *testing.T) {
 	pushProbe(t, dir, database, "1.1.0")
 	refused("--force --reason TEXT", "promote", "probe") // no check was scored
 	promote(promotion{Plugin: "probe@1.0.0", From: inCanary, To: isLive}, "probe", "--force", "--reason", "a test")
-	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe").Runs() != registry.ModeLive ||
-		shown.Note != "a test" {
-		t.Errorf("live: %+v", shown)
-	}
+	shown := inForce()
+	expect.That(t, shown.Canary == nil && shown.Lineup.Layer("probe").Runs() == registry.ModeLive &&
+		shown.Note == "a test", "live: %+v", shown)
 	refused("probe@1.0.0 is live", "promote", "probe@1.0.0")
 
 	text := hosttest.Output(t, dir, database, "plugin", "promote", "probe", "--share", "50%", "--limit", "100%")
@@ -140,9 +135,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe") != nil || shown.Revision != 1 {
 		t.Errorf("after it was retired: %+v", shown)
 	}
-	if all := hosttest.Output(t, dir, database, "layers", "list", "--all"); strings.Count(all, "probe") != 3 {
-		t.Errorf("published:\n%s", all)
-	}
+	all := hosttest.Output(t, dir, database, "layers", "list", "--all")
+	expect.That(t, strings.Count(all, "probe") == 3, "published:\n%s", all)
 }
 
 // TestRetireFromCanary takes a layer out of a lineup and out of its canary, which goes on with its other changes.
@@ -154,12 +148,10 @@ func TestRetireFromCanary(t *testing.T) {
 	hosttest.Output(t, dir, database, "lineup", "canary", hosttest.WriteJSON(t, l), "--share", "5%", "--limit", "100%")
 	hosttest.Output(t, dir, database, "plugin", "retire", "history")
 	shown := hosttest.OutputJSON[lineupcmd.ShownLineup](t, dir, database, "lineup", "show")
-	if shown.Canary == nil || shown.Canary.Share != 5 || shown.Lineup.Layer("history") != nil {
-		t.Fatalf("in force: %+v, canary %+v", shown.Lineup, shown.Canary)
-	}
+	expect.Must(t, shown.Canary != nil && shown.Canary.Share == 5 && shown.Lineup.Layer("history") == nil,
+		"in force: %+v, canary %+v", shown.Lineup, shown.Canary)
 	trial := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show", "--revision",
 		fmt.Sprint(shown.Canary.Revision)).Lineup
-	if trial.Bands.Review != 39 || trial.Layer("history") != nil || len(trial.Layers) != len(shown.Lineup.Layers) {
-		t.Errorf("the canary: %+v", trial)
-	}
+	expect.That(t, trial.Bands.Review == 39 && trial.Layer("history") == nil &&
+		len(trial.Layers) == len(shown.Lineup.Layers), "the canary: %+v", trial)
 }

@@ -446,10 +446,9 @@ func TestPlainRegistry(t *testing.T) {
 		pushed := runsJSON[pluginLine](t, append([]string{"plugin", "push", p.write(t, m), reference}, flags...)...)
 		pulled := runsJSON[pluginLine](t, append([]string{"plugin", "pull", reference, "-o", out}, flags...)...)
 		for _, line := range []pluginLine{pushed, pulled} {
-			if line.Plugin != m.Ref() || line.Digest != m.Digest.String() || line.SignedBy != "ana" ||
-				line.Reference != reference || line.Manifest == "" || line.Manifest != pushed.Manifest {
-				t.Errorf("pushed %+v, pulled %+v", pushed, pulled)
-			}
+			expect.That(t, line.Plugin == m.Ref() && line.Digest == m.Digest.String() && line.SignedBy == "ana" &&
+				line.Reference == reference && line.Manifest != "" && line.Manifest == pushed.Manifest,
+				"pushed %+v, pulled %+v", pushed, pulled)
 		}
 	}
 }
@@ -504,9 +503,8 @@ func TestPluginTravels(t *testing.T) {
 		cmd := hosttest.Command(t.Context(), dir, database, args...)
 		cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+docker)
 		out, err := cmd.CombinedOutput()
-		if (err != nil) != strings.HasPrefix(want, "refused") || !strings.Contains(string(out), want) {
-			t.Fatalf("assay %s: %v, want %q\n%s", strings.Join(args, " "), err, want, out)
-		}
+		expect.Must(t, (err != nil) == strings.HasPrefix(want, "refused") && strings.Contains(string(out), want),
+			"assay %s: %v, want %q\n%s", strings.Join(args, " "), err, want, out)
 	}
 	m := emptyPlugin(t, "probe", "1.0.0")
 	file := hosttest.WriteFile(t, "probe.wasm", m.Wasm)
@@ -517,10 +515,8 @@ func TestPluginTravels(t *testing.T) {
 	assay("signed by eli", "plugin", "push", file, reference, "--ca", p.ca)
 	assay("Published probe@1.0.0", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
 	signed := expect.Value(hosttest.OpenStore(t, dir, database).Store.PluginNotes(t.Context(), m.Digest))(t)
-	if got, err := release.Recorded(expect.Value(activation.ParseTrust(string(listed)))(t),
-		signed[registry.NoteSignature]); err != nil || got.Key != "eli" || got.Release != release.Of(m) {
-		t.Errorf("stored: %+v, %v", got, err)
-	}
+	got, err := release.Recorded(expect.Value(activation.ParseTrust(string(listed)))(t), signed[registry.NoteSignature])
+	expect.That(t, err == nil && got.Key == "eli" && got.Release == release.Of(m), "stored: %+v, %v", got, err)
 	assay("signed by eli", "plugin", "push", hosttest.WriteFile(t, "probe.wasm", m.Wasm)) // keeps the publisher's
 	another := filepath.Join(t.TempDir(), "key")
 	list(hosttest.Output(t, dir, database, "plugin", "key", another, "--name", "bob"))

@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"assay/host/cli/rollout"
+	"assay/registry/expect"
 )
 
 // A change is forced by an operator who says why.
 func TestForced(t *testing.T) {
 	t.Parallel()
 	for reason, forced := range map[string]bool{"": false, " ": false, "a test": true} {
-		if rollout.Forced(true, reason) != forced || rollout.Forced(false, reason) {
-			t.Errorf("the reason %q", reason)
-		}
+		expect.That(t, rollout.Forced(true, reason) == forced && !rollout.Forced(false, reason), "the reason %q",
+			reason)
 	}
 }
 
@@ -22,8 +22,7 @@ func TestPercent(t *testing.T) {
 	for text, want := range map[string]rollout.Percent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0,
 		"0.5%": 0, "": 0, "-1%": 0} {
 		var p rollout.Percent
-		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != 0) || err == nil && p != want {
-			t.Errorf("%q is %v: %v", text, p, err)
-		}
+		err := p.UnmarshalText([]byte(text))
+		expect.That(t, (err == nil) == (want != 0) && (err != nil || p == want), "%q is %v: %v", text, p, err)
 	}
 }

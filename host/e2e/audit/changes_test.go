@@ -67,16 +67,12 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 		if _, err := db.Exec(t.Context(), d.statement); err != nil {
 			t.Fatal(d.statement, err)
 		}
-		if !v.found(t.Context(), d.table) {
-			t.Errorf("%s: passes unseen", d)
-		}
+		expect.That(t, v.found(t.Context(), d.table), "%s: passes unseen", d)
 		counts["found with the secret"]++
 		if d.public() {
 			file := filepath.Join(dir, fmt.Sprint(n))
 			found, exported := v.foundPublicly(t, kept, file)
-			if !found {
-				t.Errorf("%s: passes unseen without the secret", d)
-			}
+			expect.That(t, found, "%s: passes unseen without the secret", d)
 			counts["found without it"]++
 			if exported {
 				exports[file] = d.String()
@@ -104,14 +100,11 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 		t.Error("the program in Python found nothing")
 	}
 	for file, what := range exports {
-		if !strings.Contains(notes.String(), file+": ") {
-			t.Errorf("%s: passes the program in Python", what)
-		}
+		expect.That(t, strings.Contains(notes.String(), file+": "), "%s: passes the program in Python", what)
 		counts["found by the program in Python"]++
 	}
-	if strings.Contains(notes.String(), whole+": ") || strings.Contains(notes.String(), "Traceback") {
-		t.Errorf("the program in Python says %s", &notes)
-	}
+	expect.That(t, !strings.Contains(notes.String(), whole+": ") && !strings.Contains(notes.String(), "Traceback"),
+		"the program in Python says %s", &notes)
 	t.Logf("%d changes with seed %d: %v", *randomChanges, *randomSeed, counts)
 }
 
@@ -159,9 +152,7 @@ func (v *verified) foundPublicly(t *testing.T, kept, file string) (found, export
 	if err == nil {
 		_, err, _ = auditlog.VerifyPublic(t.Context(), export, v.key, outside(), time.Now())
 	}
-	if (err != nil) != found {
-		t.Errorf("the export: %v, unlike the database", err)
-	}
+	expect.That(t, (err != nil) == found, "the export: %v, unlike the database", err)
 	return found, true
 }
 

@@ -30,9 +30,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	env := []string{"ASSAY_CHECKPOINT_COMMAND=" + command}
 	run := func(args ...string) {
 		t.Helper()
-		if out, err := hosttest.TryOutput(t, dir, database, env, args...); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+		out, err := hosttest.TryOutput(t, dir, database, env, args...)
+		expect.Must(t, err == nil, "%v: %v\n%s", args, err, out)
 	}
 	run("secret", "delegate", "--in=0s", "--public-key="+public)
 	run("secret", "rotate", "--in=0s")
@@ -55,9 +54,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 		[]byte(promise))
 	expect.ErrorText(t, "a promise", err, "the text is not a checkpoint")
 	late := expect.Value(key.OpenSigned(expect.Value(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
-	if !audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)) {
-		t.Error("the key of the secret still signs checkpoints")
-	}
+	expect.That(t, audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)),
+		"the key of the secret still signs checkpoints")
 	inFile := hosttest.OpenStore(t, dir, database).Store.Signer()
 	expect.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
 	if again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t); again != signed {

@@ -46,8 +46,7 @@ var anotherValue = map[string]string{
 	"double precision": "$ + 1",
 	"numeric":          "$ + 1", "real": "$ + 1", "timestamp with time zone": "$ + interval '1 h'", "date": "$ + 1",
 	"jsonb": `$ || '{"x": 1}'`, "interval": "$ + interval '1 h'", "text[]": "$ || ARRAY['x']",
-	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()",
-	"bytea[]": `$ || '\x00'::bytea`,
+	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()", "bytea[]": `$ || '\x00'::bytea`,
 }
 
 // TestColumnsThatVerificationCovers changes the database of an installation, one value or row at a time. `audit verify`
@@ -70,9 +69,8 @@ func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
 		}
 		want, listed := documented[table]
 		if listed && len(want) == 0 { // if nothing finds changes of all columns, nothing finds those of one
-			if change(t, db, table, columns, v.foundBothWays) {
-				t.Errorf("a change of %s is found, which docs/audit-format.md lists", table)
-			}
+			expect.That(t, !change(t, db, table, columns, v.foundBothWays),
+				"a change of %s is found, which docs/audit-format.md lists", table)
 			delete(documented, table)
 			continue
 		}
@@ -88,10 +86,8 @@ func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
 		}
 		slices.Sort(open)
 		slices.Sort(want)
-		if !slices.Equal(open, want) {
-			t.Errorf("changes of %s pass in the columns %v; docs/audit-format.md lists %v", table, open,
-				documented[table])
-		}
+		expect.That(t, slices.Equal(open, want), "changes of %s pass in the columns %v; docs/audit-format.md lists %v",
+			table, open, documented[table])
 		delete(documented, table)
 	}
 	for table := range documented {
@@ -209,9 +205,7 @@ func change(t *testing.T, db *pgx.Conn, table string, columns []column,
 	var values []string
 	for _, c := range columns {
 		expression, ok := anotherValue[c.typ]
-		if !ok {
-			t.Fatalf("%s.%s: no other value of the type %s is known", table, c.name, c.typ)
-		}
+		expect.Must(t, ok, "%s.%s: no other value of the type %s is known", table, c.name, c.typ)
 		name = pgx.Identifier{c.name}.Sanitize()
 		values = append(values, fmt.Sprintf("%[1]s = CASE WHEN %[1]s IS NULL THEN %s ELSE %s END", name,
 			firstValue[c.typ], strings.ReplaceAll(expression, "$", name)))
@@ -248,8 +242,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	hosttest.PushEmpty(t, dir, database, "probe", `"entities":["domain"],"facts":[],"signals":[]`)
 	hosttest.Output(t, dir, database, "plugin", "transfer", "probe", "--to", "assay/operator")
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
-	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
-		hosttest.Variant(base, 3)))
+	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, hosttest.Variant(base, 3)))
 	blocked := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
 	erased := hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.roe@mailbox-example.net"}`)
 	for _, call := range [][2]string{
@@ -260,9 +253,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 		{"/gdpr/export", `{"ref":"` + blocked.Ref + `"}`}, {"/gdpr/erase", `{"ref":"` + erased.Ref + `"}`},
 	} {
 		status, answer := hosttest.Ask(t, host, issued.Secret, "POST", call[0], call[1])
-		if status != http.StatusOK {
-			t.Fatalf("%s: %d %v", call[0], status, answer)
-		}
+		expect.Must(t, status == http.StatusOK, "%s: %d %v", call[0], status, answer)
 	}
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"kept-example.net"}`)
 	host.Stop(t, syscall.SIGTERM)

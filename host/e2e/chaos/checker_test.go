@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/registry/expect"
 )
 
 var keys = Keys{Pseudonym: []byte("pseudonym key"), Graph: []byte("graph key"), Erased: []byte("erased key")}
@@ -165,18 +166,18 @@ func (w *world) deliver(r *Record, sequence int64) {
 func TestNoDifferences(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	if found := Check(w.History, w.State, keys); len(found) > 0 {
-		t.Errorf("differences:\n%s", strings.Join(found, "\n"))
-	}
+	found := Check(w.History, w.State, keys)
+	expect.That(t, len(found) == 0, "differences:\n%s", strings.Join(found, "\n"))
 }
 
 // TestDifferences alters a history and its state in every way that the checker must notice.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		alter func(w *world)
 		want  string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"an answered check's record is lost": {func(w *world) {
 			w.Records = slices.Delete(w.Records, 1, 2)
 			w.Erased[0].Seq, w.Erased[0].Erasure, w.ErasedChecks[0].Seq = 8, 9, 9
@@ -287,15 +288,12 @@ func TestDifferences(t *testing.T) {
 		"a 503 without Retry-After": {func(w *world) { w.Calls[7].RetryAfter = false }, "a 503 has no Retry-After"},
 		"a result is missing":       {func(w *world) { w.Calls[0].Results = nil }, "was answered with 0 results"},
 		"an account is not stored":  {func(w *world) { w.Accounts = w.Accounts[1:] }, "the account a is not stored"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld()
-			test.alter(&w)
-			found := Check(w.History, w.State, keys)
-			if !slices.ContainsFunc(found, func(d string) bool { return strings.Contains(d, test.want) }) {
-				t.Errorf("no difference contains %q:\n%s", test.want, strings.Join(found, "\n"))
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		w := newWorld()
+		test.alter(&w)
+		found := Check(w.History, w.State, keys)
+		if !slices.ContainsFunc(found, func(d string) bool { return strings.Contains(d, test.want) }) {
+			t.Errorf("no difference contains %q:\n%s", test.want, strings.Join(found, "\n"))
+		}
+	})
 }

@@ -111,8 +111,7 @@ func Read(ctx context.Context, url string) (*State, error) {
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	s := &State{}
-	err = errors.Join(
-		read(ctx, tx, &s.Accounts, `SELECT id, salt, quota,
+	err = errors.Join(read(ctx, tx, &s.Accounts, `SELECT id, salt, quota,
 			EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = a.id) FROM accounts AS a`),
 		read(ctx, tx, &s.Heads, "SELECT chain, seq, hash FROM audit_heads ORDER BY chain"),
 		read(ctx, tx, &s.Records, `SELECT chain, seq, kind, coalesce(at, ''), coalesce(ref, ''), account_id, key_id,

@@ -95,8 +95,7 @@ func (d *drill) verify() {
 		d.Errorf("%d times: %s", n, name)
 	}
 	if reports := hosttest.OutputJSON[[]auditlog.Report](d.T, d.Dir, d.Database, "audit",
-		"verify"); slices.ContainsFunc(reports,
-		func(r auditlog.Report) bool { return !r.OK }) {
+		"verify"); slices.ContainsFunc(reports, func(r auditlog.Report) bool { return !r.OK }) {
 		d.Errorf("audit verify: %+v", reports)
 	}
 }
@@ -183,8 +182,7 @@ func (d *drill) report() string {
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); while no "+
 		"command ran and no host started on the same processors, %v and %v; without activations, %v and %v. An "+
 		"answer took %v of its processor time; without activations, %v. Its memory was %.0f MiB at the beginning "+
-		"and %.0f MiB at the end.\n\n",
-		milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
+		"and %.0f MiB at the end.\n\n", milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
 		milli(quantile(undisturbed, 50)), milli(quantile(undisturbed, 99)),
 		milli(quantile(took[calm], 50)), milli(quantile(took[calm], 99)), perAnswer(changing), perAnswer(calm),
 		d.memory[0]/(1<<20), d.memory[len(d.memory)-1]/(1<<20))

@@ -290,11 +290,9 @@ func (d *drill) command(s *drillStep, next drillLineup) error {
 func (d *drill) ran(s *drillStep, a activation.Activation, running []fleet.Host) {
 	s.Activation = a
 	for _, h := range running {
-		if h.Activation != a.Number || h.Revision != a.Lineup.Revision {
-			d.Errorf("%s runs activation %d and revision %d, want %d and %d", h.Name, h.Activation, h.Revision,
-				a.Number,
-				a.Lineup.Revision)
-		}
+		expect.That(d, h.Activation == a.Number && h.Revision == a.Lineup.Revision,
+			"%s runs activation %d and revision %d, want %d and %d", h.Name, h.Activation, h.Revision, a.Number,
+			a.Lineup.Revision)
 		_, port, _ := strings.Cut(h.Name, ":")
 		s.running = append(s.running, port)
 	}

@@ -151,8 +151,7 @@ func newDrill(t *testing.T) *drill {
 		d.urls = append(d.urls, h.URL)
 	}
 	cfg, out := &installation.Config{DataDir: d.Dir, DatabaseURL: d.Database, DNS: []string{installation.Off},
-		RDAPURL: installation.Off},
-		&terminal.Terminal{Out: t.Output(), Err: t.Output()}
+		RDAPURL: installation.Off}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
 	d.operator = expect.Value(d.Backend.Operator(t.Context(), cfg, out))(t)
 	for range 10 {
 		issued := expect.Value(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(),
@@ -233,9 +232,7 @@ func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 			d.lineups = append(d.lineups, next)
 		}
 	}
-	if len(d.lineups) < 30 {
-		d.Fatalf("%d lineups have different scores, want at least 30", len(d.lineups))
-	}
+	expect.Must(d, len(d.lineups) >= 30, "%d lineups have different scores, want at least 30", len(d.lineups))
 	for i := range 5 {
 		d.fit = append(d.fit, with(hosttest.Variant(built, 7+float64(i)/5)))
 	}

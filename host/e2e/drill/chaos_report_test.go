@@ -3,7 +3,6 @@
 package drill
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,26 +15,6 @@ import (
 
 // resultsFile is where long suites write what they found.
 const resultsFile = "../../../docs/results.md"
-
-// logSlowAnswers logs the slowest answers, with the faults at that time.
-func (r *chaosRun) logSlowAnswers() {
-	calls := slices.DeleteFunc(slices.Clone(r.history.Calls), func(c *chaos.Call) bool {
-		return c.Status == 0 || c.Ended.Sub(c.Began) < time.Second || r.stopped(c)
-	})
-	slices.SortFunc(calls, func(a, b *chaos.Call) int {
-		return cmp.Compare(b.Ended.Sub(b.Began), a.Ended.Sub(a.Began))
-	})
-	for _, c := range calls[:min(len(calls), 20)] {
-		during := ""
-		for _, f := range r.broken {
-			if c.Began.Before(f.ended) && c.Ended.After(f.began) {
-				during += fmt.Sprintf(", %s (host %d)", f.kind, f.host)
-			}
-		}
-		r.Logf("%7.1f s  host %d: %d for %d checks after %s%s", c.Began.Sub(r.began).Seconds(), c.Host, c.Status,
-			len(c.Items), inSeconds(c.Ended.Sub(c.Began)), during)
-	}
-}
 
 // report describes the run.
 func (r *chaosRun) report(records, differences int) string {
@@ -112,13 +91,7 @@ func (r *chaosRun) gone(c *chaos.Call, kind string) bool {
 
 // longestPause returns the longest time without an answer during a fault and its aftermath.
 func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
-	var ends []time.Time
-	for _, c := range r.history.Calls {
-		if c.Status == http.StatusOK && c.Host != fault.host {
-			ends = append(ends, c.Ended)
-		}
-	}
-	slices.SortFunc(ends, time.Time.Compare)
+	ends := answers(r.history.Calls, fault.host)
 	for i, end := range ends[1:] {
 		if end.After(fault.began) && ends[i].Before(fault.ended.Add(aftermath)) {
 			longest = max(longest, end.Sub(ends[i]))

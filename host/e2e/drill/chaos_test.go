@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"assay/host/check"
 	"assay/host/e2e/chaos"
 	"assay/host/hosttest"
 	"assay/host/hosttest/inprocess"
@@ -147,27 +147,13 @@ func (r *chaosRun) startHosts() {
 
 // newClients creates the accounts that make checks. Some have a webhook endpoint, and two a quota that they use up.
 func (r *chaosRun) newClients() (clients []*chaos.Client) {
-	secrets := map[string]string{}
-	receiver := httptest.NewServer(r.history.Receiver(func(account string) string { return secrets[account] }))
-	r.Cleanup(receiver.Close)
-	for _, account := range []struct {
-		plan     string
-		quota    int
-		endpoint bool
-	}{{"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, false},
-		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
-		plan := storetest.Plan(r, account.plan, account.quota)
-		issued, err := installation.IssueKey(r.Context(), r.store.Store, plan, "chaos")
-		expect.NoError(r, err)
-		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
-		client.SetKey(issued.ID, issued.Secret)
-		clients = append(clients, client)
-		if account.endpoint {
-			secrets[issued.Account], err = r.store.Store.SetEndpoint(r.Context(), issued.Account,
-				receiver.URL+"/"+issued.Account)
-			expect.NoError(r, err)
-		}
+	const unlimited = 1_000_000_000
+	for _, plan := range []check.Plan{storetest.Plan(r, "pro", unlimited), storetest.Plan(r, "pro", unlimited),
+		storetest.Plan(r, "pro", unlimited), storetest.Plan(r, "starter", unlimited), storetest.Plan(r, "pro", 300),
+		storetest.Plan(r, "starter", 50)} {
+		clients = append(clients, newClient(r, r.store, plan))
 	}
+	receiveEvents(r, r.store, r.history, clients[0], clients[1], clients[3], clients[4])
 	return clients
 }
 
@@ -185,8 +171,7 @@ func (h *chaosHost) signal(sig syscall.Signal) {
 
 func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 	return hosttest.TryHost(r.T, hosttest.Command(context.WithoutCancel(r.Context()), r.hosts[i].dir,
-		r.hosts[i].proxy.URL,
-		"--webhook-allow=127.0.0.1/32"))
+		r.hosts[i].proxy.URL, "--webhook-allow=127.0.0.1/32"))
 }
 
 // startPostgres starts a Postgres of the test's own. If file systems can be mounted, its write-ahead log is on a small
@@ -329,7 +314,6 @@ func (r *chaosRun) verify() {
 	r.Helper()
 	state, differences := compare(r.T, r.history, r.store, r.hosts[0].dir, r.url)
 	r.unanswered()
-	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
 	if *drillFor > 0 {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/user"
@@ -91,21 +90,12 @@ func (d *failover) startHosts() {
 		})
 	}
 	expect.NoError(d, starting.Wait())
-	secrets := map[string]string{}
-	receiver := httptest.NewServer(d.history.Receiver(func(account string) string { return secrets[account] }))
-	d.Cleanup(receiver.Close)
-	b := hosttest.OpenStore(d, d.dirs[0], d.url)
-	d.keys = chaos.Keys{Pseudonym: b.Keys.Pseudonym, Graph: b.Keys.Graph, Erased: b.Keys.Erased}
+	d.backend = hosttest.OpenStore(d, d.dirs[0], d.url)
 	var clients []*chaos.Client
 	for range 4 {
-		issued, err := installation.IssueKey(d.Context(), b.Store, storetest.Plan(d, "pro", 1_000_000_000), "drill")
-		expect.NoError(d, err)
-		client := &chaos.Client{Account: issued.Account, Batches: true}
-		client.SetKey(issued.ID, issued.Secret)
-		clients = append(clients, client)
-		secrets[issued.Account], err = b.Store.SetEndpoint(d.Context(), issued.Account, receiver.URL+"/"+issued.Account)
-		expect.NoError(d, err)
+		clients = append(clients, newClient(d, d.backend, installation.Unlimited()))
 	}
+	receiveEvents(d, d.backend, &d.history, clients...)
 	d.load = chaos.NewLoad(&d.history, clients, len(d.hosts), func(i int) string { return d.hosts[i].URL })
 }
 
@@ -145,9 +135,7 @@ postgresql:
 func binaries(t testing.TB) string {
 	t.Helper()
 	all := expect.Value(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
-	if len(all) == 0 {
-		t.Fatal("the drill needs Debian's postgresql")
-	}
+	expect.Must(t, len(all) != 0, "the drill needs Debian's postgresql")
 	return slices.Max(all)
 }
 
@@ -188,9 +176,8 @@ func (d *failover) run(name string, args ...string) *exec.Cmd {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.owner, Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		d.Fatalf("the drill needs Debian's patroni, etcd-server, haproxy and postgresql: %v", err)
-	}
+	err := cmd.Start()
+	expect.Must(d, err == nil, "the drill needs Debian's patroni, etcd-server, haproxy and postgresql: %v", err)
 	d.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

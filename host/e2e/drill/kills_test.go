@@ -2,7 +2,6 @@ package drill
 
 import (
 	"cmp"
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -22,9 +21,7 @@ func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	b := hosttest.OpenStore(t, dir, database)
-	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
-	client := &chaos.Client{Account: issued.Account, Batches: true}
-	client.SetKey(issued.ID, issued.Secret)
+	client := newClient(t, b, installation.Unlimited())
 	var url atomic.Value
 	start := func() *hosttest.HostProcess {
 		host := hosttest.StartHost(t, dir, database)
@@ -39,20 +36,14 @@ func TestKillUnderLoad(t *testing.T) {
 	if *drillTimes > 0 {
 		workers, answers = 16, 400
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		load.Run(ctx, workers, 0)
-	}()
+	stop := startLoad(t, load, workers, 0)
 	for range cmp.Or(*drillTimes, 2) {
 		enough := history.Count(http.StatusOK) + 1 + rand.IntN(answers)
 		expect.Until(t, "answers", func() bool { return history.Count(http.StatusOK) >= enough })
 		host.Stop(t, syscall.SIGKILL)
 		host = start()
 	}
-	stop()
-	<-ended // what the killed hosts left is answered
+	stop() // what the killed hosts left is answered
 	if answered, all := history.Count(http.StatusOK), len(history.Calls); answered != all {
 		t.Errorf("%d of %d requests were answered", answered, all)
 	}

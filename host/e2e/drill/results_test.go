@@ -9,13 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
+	"assay/host/cli"
 	"assay/registry/expect"
 )
 
@@ -66,37 +65,16 @@ func replaceSection(document, title, text string) string {
 	return strings.Join(sections, "") + "\n## " + section
 }
 
-// wrap breaks the paragraphs of a text into lines of at most 120 columns, but not within code. Rows of tables stay.
+// wrap breaks the paragraphs of a text into lines. Rows of tables stay.
 func wrap(text string) string {
-	const columns = 120
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
-		if strings.HasPrefix(p, "|") {
-			continue
+		if !strings.HasPrefix(p, "|") {
+			paragraphs[i] = strings.Join(cli.Wrap(p, 120), "\n")
 		}
-		var lines strings.Builder
-		column := 0
-		for _, word := range wordPattern.FindAllString(p, -1) {
-			n := utf8.RuneCountInString(word)
-			switch {
-			case column == 0:
-			case column+1+n > columns:
-				lines.WriteByte('\n')
-				column = 0
-			default:
-				lines.WriteByte(' ')
-				column++
-			}
-			lines.WriteString(word)
-			column += n
-		}
-		paragraphs[i] = lines.String()
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
-
-// wordPattern matches text that is not wrapped: words, and code such as `just soak 1h`.
-var wordPattern = regexp.MustCompile("(?:`[^`]*`|\\S)+")
 
 // revision returns the commit of a checkout, and says whether files other than results have changed since.
 func revision(dir string) string {
@@ -158,30 +136,15 @@ func TestReplaceSection(t *testing.T) {
 	}
 }
 
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	long := strings.TrimSpace(strings.Repeat("eleven char ", 10))
-	expect.Must(t, len(long) == 119, "the line has %d columns", len(long))
-	for name, test := range map[string]struct{ text, want string }{
-		"short lines are joined": {"one\ntwo\n\nthree\n", "one two\n\nthree"},
-		"a line of 120 columns":  {long + "x y", long + "x\ny"},
-		"a word too many":        {long + " y", long + "\ny"},
-		"code":                   {long[:100] + " `just soak one hour`.", long[:100] + "\n`just soak one hour`."},
-		"a table":                {"| a |\n|---|\n| " + long + " |", "| a |\n|---|\n| " + long + " |"},
-	} {
-		expect.Equal(t, name, wrap(test.text), test.want)
-	}
-}
-
 func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
-	for _, text := range []string{"earlier text", "later text"} {
+	for _, text := range []string{"earlier text", "later\ntext\n\n| a |\n|---|\n| table |"} {
 		expect.NoError(t, beginResults(file).write("Suite", text))
 	}
 	text := expect.Value(os.ReadFile(file))(t)
 	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors",
-		"\n\nlater text\n"} {
+		"\n\nlater text\n\n| a |\n|---|\n| table |\n"} {
 		expect.That(t, strings.Count(string(text), want) == 1 && !strings.Contains(string(text), "earlier text"),
 			"the file does not contain %q once, or contains the earlier results:\n%s", want, text)
 	}

@@ -53,19 +53,9 @@ func TestRollingRestart(t *testing.T) {
 		start(i)
 	}
 	b := hosttest.OpenStore(t, dirs[0], database)
-	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
-	url := runHAProxy(t, haproxy)
-
-	client := &chaos.Client{Account: issued.Account}
-	client.SetKey(issued.ID, issued.Secret)
-	history := &chaos.History{}
-	load := chaos.NewLoad(history, []*chaos.Client{client}, 1, func(int) string { return url })
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		load.Run(ctx, 4, 10*time.Millisecond)
-	}()
+	url, history := runHAProxy(t, haproxy), &chaos.History{}
+	stop := startLoad(t, chaos.NewLoad(history, []*chaos.Client{newClient(t, b, installation.Unlimited())}, 1,
+		func(int) string { return url }), 4, 10*time.Millisecond)
 	answered := func() int { return history.Count(http.StatusOK) }
 	awaitAnswers := func() {
 		before := answered()
@@ -98,13 +88,10 @@ func TestRollingRestart(t *testing.T) {
 	expect.Until(t, "the new keys", func() bool { return time.Now().After(rotated.Add(time.Second)) })
 	awaitAnswers()
 	stop()
-	<-ended
 	busy, lost := history.Count(http.StatusServiceUnavailable), history.Count(0)
 	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, %d lost",
 		2*restarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
-	if lost > 0 {
-		t.Errorf("%d requests were lost", lost)
-	}
+	expect.That(t, lost == 0, "%d requests were lost", lost)
 	awaitRest(t, database)
 	for _, h := range hosts {
 		h.Stop(t, syscall.SIGTERM)

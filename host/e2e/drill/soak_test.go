@@ -81,9 +81,8 @@ func TestSoak(t *testing.T) {
 		t.Logf("%d a second, %d refused, p50 %v, p99 %v", rate, figures.Refused, figures.P50, figures.P99)
 	}
 	for i, m := range soakMetrics {
-		if slices.Min(series[i]) <= 0 || math.IsInf(slices.Max(series[i]), 1) {
-			t.Errorf("%s was not measured: %v", m.name, series[i])
-		}
+		expect.That(t, slices.Min(series[i]) > 0 && !math.IsInf(slices.Max(series[i]), 1), "%s was not measured: %v",
+			m.name, series[i])
 	}
 	if *drillFor == 0 {
 		return
@@ -177,11 +176,12 @@ func soakReport(series [][]float64) string {
 func TestSoakLimits(t *testing.T) {
 	t.Parallel()
 	const minutes = 60
-	for name, test := range map[string]struct {
+	type testCase struct {
 		metric int
 		value  func(minute int) float64
 		grows  bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"flat":               {0, func(int) float64 { return 100 }, false},
 		"a leak":             {0, func(m int) float64 { return 100 + float64(m) }, true},
 		"a small leak":       {2, func(m int) float64 { return 50 + float64(m)/2 }, true},
@@ -190,22 +190,18 @@ func TestSoakLimits(t *testing.T) {
 		"falling":            {3, func(m int) float64 { return 100 - float64(m) }, false},
 		"latency that grows": {5, func(m int) float64 { return 2 + float64(m)/10 }, true},
 		"flat latency":       {5, func(m int) float64 { return 2 + float64(m%3)/10 }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			series := make([][]float64, len(soakMetrics))
-			for i := range series {
-				for m := range minutes {
-					value := 1.0
-					if i == test.metric {
-						value = test.value(m)
-					}
-					series[i] = append(series[i], value)
+	}, func(t *testing.T, test testCase) {
+		series := make([][]float64, len(soakMetrics))
+		for i := range series {
+			for m := range minutes {
+				value := 1.0
+				if i == test.metric {
+					value = test.value(m)
 				}
+				series[i] = append(series[i], value)
 			}
-			if problems := growth(series); (len(problems) > 0) != test.grows {
-				t.Errorf("problems: %q, want some: %v", problems, test.grows)
-			}
-		})
-	}
+		}
+		problems := growth(series)
+		expect.That(t, (len(problems) > 0) == test.grows, "problems: %q, want some: %v", problems, test.grows)
+	})
 }

@@ -1,15 +1,17 @@
 package layers
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"assay/host/entity"
 	"assay/host/hosttest"
+	"assay/host/lineup/rehearsal"
 	"assay/registry/expect"
 	"assay/registry/project"
 	"assay/sdk"
@@ -124,28 +126,25 @@ var longTexts = []string{
 	"\"" + strings.Repeat("é", 120),
 }
 
-// natively compiles a layer with a test of its own, which must see the text that hosts show for a long one. Go has
+// natively compiles a layer with a test of its own, which must see the texts that hosts show for long ones. Go has
 // TestCutText in sdk, and AssemblyScript no native tests.
-var natively = map[project.Language]func(t *testing.T, folder, long, want string){
-	project.C: func(t *testing.T, folder, long, want string) {
-		source := fmt.Sprintf(`#include "layer.c"
-int main(void) {
-  struct assay_known facts[] = {{"dns.ns", %q}, {0}};
-  return strcmp(assay_run(score, facts).texts[0], %q);
-}
-`, long, want)
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.c"), []byte(source), 0o600))
+var natively = map[project.Language]func(t *testing.T, folder string){
+	project.C: func(t *testing.T, folder string) {
+		source := "#include \"layer.c\"\nint main(void) {\n"
+		for _, long := range longTexts {
+			source += fmt.Sprintf("  { struct assay_known facts[] = {{\"dns.ns\", %q}, {0}};\n"+
+				"    if (strcmp(assay_run(score, facts).texts[0], %q)) return 1; }\n", long, sdk.CutText(long))
+		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.c"), []byte(source+"}\n"), 0o600))
 		compileAndRun(t, folder, "clang", "-o", "shown", "shown.c")
 	},
-	project.Rust: func(t *testing.T, folder, long, want string) {
-		source := expect.Value(os.ReadFile(filepath.Join(folder, scoreFile[project.Rust])))(t)
-		source = fmt.Appendf(source, `
-#[test]
-fn shown() {
-    assert_eq!(assay::run(score, &[("dns.ns", %q)]).signals[0].text, %q);
-}
-`, long, want)
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.rs"), source, 0o600))
+	project.Rust: func(t *testing.T, folder string) {
+		source := hosttest.ReadText(t, filepath.Join(folder, scoreFile[project.Rust])) + "\n#[test]\nfn shown() {\n"
+		for _, long := range longTexts {
+			source += fmt.Sprintf("    assert_eq!(assay::run(score, &[(\"dns.ns\", %q)]).signals[0].text, %q);\n", long,
+				sdk.CutText(long))
+		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.rs"), []byte(source+"}\n"), 0o600))
 		compileAndRun(t, folder, "rustc", "--edition=2021", "--test", "-o", "shown", "shown.rs")
 	},
 }
@@ -156,9 +155,8 @@ func compileAndRun(t *testing.T, folder, compiler string, args ...string) {
 	for _, cmd := range []*exec.Cmd{exec.CommandContext(t.Context(), compiler, args...),
 		exec.CommandContext(t.Context(), "./shown")} {
 		cmd.Dir = folder
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", cmd, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		expect.That(t, err == nil, "%s: %v\n%s", cmd, err, out)
 	}
 }
 
@@ -169,6 +167,8 @@ func TestAccessors(t *testing.T) {
 	lists := map[project.Language]string{
 		project.Go: "DNSNS", project.Rust: "dns_ns", project.AssemblyScript: "dnsNS", project.C: "assay_dns_ns",
 	}
+	known := map[string]string{"dns.ns": " a.example  b.example ", "dns.wildcard": "no", "dns.status": "ok",
+		"dns.networks": "7"}
 	for language, source := range accessors {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
@@ -178,31 +178,33 @@ func TestAccessors(t *testing.T) {
 					`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
 				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), "200000", "2000000")
 			})
-			facts := hosttest.WriteFile(t, "facts.json",
-				[]byte(`{"dns.ns": " a.example  b.example ", "dns.wildcard": "no", `+
-					`"dns.status": "ok", "dns.networks": "7"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-				"score    11\n", "signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
-					"signal   +2 kinds:age:new: is “ok”\nsignal   +7 kinds:age:new: networks\n")
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
+			plugin := opened(t, moduleIn(t, layer))
+			run := func(facts map[string]string) (texts []string) {
+				call := expect.Value(rehearsal.Run(t.Context(), plugin,
+					rehearsal.Subject{Type: entity.Domain, Value: "shop.example", Facts: facts}))(t)
+				for _, s := range call.Signals {
+					texts = append(texts, fmt.Sprintf("%+d %s", s.Points, s.Text))
+				}
+				return texts
+			}
+			expect.NoDiff(t, "known facts", run(known),
+				[]string{"+1 a.example", "+1 b.example", "+2 is “ok”", "+7 networks"})
+			expect.Equal(t, "signals without facts", len(run(nil)), 0)
 			for _, value := range []string{
 				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
-				"a\u202eb\u2800c\ufffdd",
-				"न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
+				"a\u202eb\u2800c\ufffdd", "न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
 			} {
-				long := strings.TrimSpace(strings.Repeat(strings.Repeat("n", 200)+" ", 24))
-				facts := hosttest.WriteFile(t, "facts.json", fmt.Appendf(nil, `{"dns.ns": %q, "dns.wildcard": "no",
-					"dns.status": %s}`, long, expect.Value(json.Marshal(value))(t)))
-				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-					"score    26\n", "kinds:age:new: is "+sdk.Quote(value)+"\n")
+				server := strings.Repeat("n", 200)
+				texts := run(map[string]string{"dns.ns": strings.TrimSpace(strings.Repeat(server+" ", 24)),
+					"dns.wildcard": "no", "dns.status": value})
+				expect.NoDiff(t, value, texts, append(slices.Repeat([]string{"+1 " + server}, 24),
+					"+2 is "+sdk.Quote(value)))
 			}
 			for _, long := range longTexts {
-				facts := hosttest.WriteFile(t, "facts.json", fmt.Appendf(nil, `{"dns.ns": %q}`, long))
-				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-					"signal   +1 kinds:age:new: "+sdk.CutText(long)+"\n")
-				if test, ok := natively[language]; ok {
-					test(t, folder, long, sdk.CutText(long))
-				}
+				expect.NoDiff(t, long, run(map[string]string{"dns.ns": long}), []string{"+1 " + sdk.CutText(long)})
+			}
+			if test, ok := natively[language]; ok {
+				test(t, folder)
 			}
 			misspelt := lists[language] + "X"
 			hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // TestBudgets computes the most fuel that each first-party layer burns on long and hostile input. Its budget is at
@@ -19,26 +19,20 @@ func TestBudgets(t *testing.T) {
 	for _, m := range hosttest.BuiltLayers(t) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
-			box := hosttest.LayerSandbox(t)
+			box := sandboxOf(t, nil)
 			plugin, err := box.OpenShared(t.Context(), m) // the costlier way: the guest collects its garbage
 			expect.NoError(t, err)
 			defer func() {
-				if err := plugin.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, plugin.Close(t.Context()))
 			}()
 			most, on := int64(0), ""
 			for _, kind := range m.Manifest.Entities {
 				for _, value := range costlyValues()[entity.Type(kind)] {
 					e, err := entity.Parse(entity.Type(kind), value, "")
-					if err != nil {
-						t.Fatalf("%s: %v", value, err)
-					}
+					expect.Must(t, err == nil, "%s: %v", value, err)
 					maps.Copy(e.Facts, longFacts())
 					result, err := plugin.Score(t.Context(), check.Input{Entity: e.Facts})
-					if err != nil {
-						t.Fatalf("%s: %v", value, err)
-					}
+					expect.Must(t, err == nil, "%s: %v", value, err)
 					if result.Fuel > most {
 						most, on = result.Fuel, value
 					}
@@ -80,8 +74,7 @@ func costlyValues() map[entity.Type][]string {
 		"giftsupport.loginwecv.bbkavbizxcnbvevivbжseavbicmup-sdaы1əfρ@gwg-gßə-αgρluamac-.ɡßıetɡ-m1woguc-1mgdğaɡ." +
 			"-éß-tяp-a.x.sa.ñglgco1-.eunɡcsədmtc-.4-1.srfab.s.wrif-g.ns.qmsb-c.r.e.e.eɡuɡşcş.apeop",
 		"ไcยəkn-s4ρ1roiztrvieamğilъwnecptétlaer@knp1.ɡfрuurqɡaa日ßna41nblß1t0sgu" +
-			"o-1яc-щtewe.sαfbаßsъütжßuğpрӏӏауоyvzuы." +
-			"-eks1x日ӏü1日4cъ日-xw0ӏü1oӏso4nvvӏüαаареgv.ka-oaapplbe-ooop",
+			"o-1яc-щtewe.sαfbаßsъütжßuğpрӏӏауоyvzuы." + "-eks1x日ӏü1日4cъ日-xw0ӏü1oӏso4nvvӏüαаареgv.ka-oaapplbe-ooop",
 	}
 	return map[entity.Type][]string{
 		entity.Domain: domains,

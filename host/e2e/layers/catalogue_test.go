@@ -5,14 +5,12 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +20,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/lineup/rehearsal"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party
@@ -32,17 +31,9 @@ func TestCatalogue(t *testing.T) {
 	modules := hosttest.BuiltLayers(t)
 	pages := map[string]string{"../../../plugins/CATALOGUE.md": catalogueIndex(modules)}
 	fuel := readFuel(t)
-	var mu sync.Mutex // guards pages
-	var layers sync.WaitGroup
 	for _, m := range modules {
-		layers.Go(func() {
-			page := cataloguePage(t, m, fuel)
-			mu.Lock()
-			pages[filepath.Join("../../../docs/catalogue", m.Manifest.Name+".md")] = page
-			mu.Unlock()
-		})
+		pages[filepath.Join("../../../docs/catalogue", m.Manifest.Name+".md")] = cataloguePage(t, m, fuel)
 	}
-	layers.Wait()
 	for file, want := range pages {
 		if os.Getenv("ASSAY_UPDATE") != "" {
 			expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
@@ -74,8 +65,7 @@ func catalogueIndex(modules []registry.Module) string {
 		"example, and what an\nhonest owner can do. Points speak against an entity, negative points for it. " +
 		"A signal that warrants a band puts the\nentity there whatever the style layers say. A final one does so " +
 		"whatever the evidence in the entity's favour. ABI.md\ndefines the [facts](../sdk/ABI.md#7-facts), " +
-		"[threats](../sdk/ABI.md#6-threats) and " +
-		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
+		"[threats](../sdk/ABI.md#6-threats) and " + "[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
 		"| layer | entities | class and score | evidence |\n|---|---|---|---|\n" + rows.String()
 }
 
@@ -126,20 +116,8 @@ type example struct{ input, result string }
 // examplesOf returns, for each signal, a case in which the layer emits it, with what the layer did: the one with the
 // fewest other signals and the fewest facts.
 func examplesOf(t *testing.T, m registry.Module) map[string]example {
-	plugin, err := hosttest.LayerSandbox(t).Open(t.Context(), m)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	defer plugin.Close(t.Context())
-	cases, err := m.Cases()
-	if err != nil {
-		t.Error(err)
-	}
-	report, err := rehearsal.Cases(t.Context(), plugin, cases)
-	if err != nil {
-		t.Error(err)
-	}
+	plugin, cases := opened(t, m), expect.Value(m.Cases())(t)
+	report := expect.Value(rehearsal.Cases(t.Context(), plugin, cases))(t)
 	found, size := map[string]example{}, map[string]int{}
 	for i, r := range report.Cases {
 		for _, difference := range r.Differences {

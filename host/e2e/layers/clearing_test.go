@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"context"
 	"math"
 	"slices"
@@ -10,11 +9,11 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	lineups "assay/host/lineup"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // known is a check.Collector of facts that a test changes between checks.
@@ -30,7 +29,7 @@ func explainer(t *testing.T) (*check.Checker, *known, registry.LineupDocument) {
 	document := expect.Value(registry.DefaultLineup())(t)
 	live, looked := &check.Live{}, &known{}
 	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
-		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"})))
+		members(t, "feeds", "graph", "network", "standing")))
 	checker := installation.NewChecker(live, nil,
 		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
 	checker.Collector, checker.Deadline = looked, time.Minute
@@ -95,15 +94,13 @@ func TestGoodEvidenceClears(t *testing.T) {
 			bias -= o.Contribution
 		}
 		before, after := check.Fuse(bias, bands, without), check.Fuse(bias, bands, with)
-		if before.Verdict != check.Review || after.Verdict != check.Allow || after.Score >= before.Score {
-			t.Errorf("%s: %s (%d) without it and %s (%d) with it, want a review and an allow", name, before.Verdict,
-				before.Score, after.Verdict, after.Score)
-		}
+		expect.That(t, before.Verdict == check.Review && after.Verdict == check.Allow && after.Score < before.Score,
+			"%s: %s (%d) without it and %s (%d) with it, want a review and an allow", name, before.Verdict,
+			before.Score, after.Verdict, after.Score)
 		item := slices.IndexFunc(document.Layers, func(l registry.LineupLayer) bool { return l.Layer == layer })
 		worth := document.Layers[item].Weight.For(string(tc.field.Type)) * float64(tc.points) / 100
-		if with[at].Contribution > -worth+1e-9 {
-			t.Errorf("%s: the layer adds %.2f, want at most %.2f", name, with[at].Contribution, -worth)
-		}
+		expect.That(t, with[at].Contribution <= -worth+1e-9, "%s: the layer adds %.2f, want at most %.2f", name,
+			with[at].Contribution, -worth)
 		if !slices.ContainsFunc(with[at].Signals, func(s check.Signal) bool { return s.Text == tc.text }) {
 			t.Errorf("%s: signals %+v, want %q", name, with[at].Signals, tc.text)
 		}

@@ -1,13 +1,9 @@
 package layers
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,8 +14,6 @@ import (
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 	"assay/host/hosttest"
-	"assay/host/lineup/rehearsal"
-	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/registry/project"
@@ -30,55 +24,23 @@ var (
 	entitiesSeed = flag.Uint64("entities-seed", 1, "seed of the entities")
 )
 
-// No valid entity makes a layer fail, whatever is known about it: not the layers of this repository, nor the examples,
-// nor the first layer of a project in any language. Neither do variations of their own cases.
+// No valid entity makes a layer fail, whatever is known about it: not the layers of this repository, nor the examples
+// (TestExampleLayers), nor the first layer of a project in Go. Those in other languages equal it (TestPluginLanguages).
 func TestNoEntityMakesALayerFail(t *testing.T) {
 	t.Parallel()
 	for _, m := range hosttest.BuiltLayers(t) {
 		t.Run(m.Manifest.Name, func(t *testing.T) { t.Parallel(); scoreEntities(t, m) })
 	}
-	examples := expect.Value(filepath.Glob("../../../examples/layer-*"))(t)
-	expect.Equal(t, "layers, one in each language", len(examples), 4)
-	for _, folder := range examples {
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			t.Parallel()
-			copied := t.TempDir()
-			expect.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
-			expect.Value(project.Update(copied))(t)
-			scoreEntities(t, builtIn(t, copied))
-		})
-	}
-	for language := range scoreFile {
-		t.Run(string(language), func(t *testing.T) {
-			t.Parallel()
-			folder := filepath.Join(t.TempDir(), "first")
-			expect.Value(project.Create(folder, "first", language, false))(t)
-			scoreEntities(t, builtIn(t, folder))
-		})
-	}
-}
-
-// builtIn builds the layer in a folder.
-func builtIn(t *testing.T, folder string) registry.Module {
-	t.Helper()
-	wasm, err := project.Build(t.Context(), folder)
-	if errors.As(err, new(*project.MissingTool)) {
-		t.Skip(err)
-	}
-	expect.NoError(t, err)
-	return expect.Value(registry.OpenModule(wasm))(t)
+	t.Run("first", func(t *testing.T) {
+		t.Parallel()
+		_, file := hosttest.NewLayer(t, "first", project.Go)
+		scoreEntities(t, moduleIn(t, file))
+	})
 }
 
 func scoreEntities(t *testing.T, m registry.Module) {
 	t.Helper()
-	p := expect.Value(hosttest.LayerSandbox(t).Open(t.Context(), m))(t)
-	defer func() { expect.NoError(t, p.Close(context.WithoutCancel(t.Context()))) }()
-	for _, v := range rehearsal.Variations(expect.Value(m.Cases())(t)) {
-		call := expect.Value(rehearsal.Run(t.Context(), p, v.Subject))(t)
-		if call.Outcome == rehearsal.Failed {
-			t.Errorf("%s, %q: %s", v.How, v.Value, call.Failure)
-		}
-	}
+	p := opened(t, m)
 	g := generator{rand.New(rand.NewPCG(*entitiesSeed, 1))}
 	var tables []entity.Fact
 	for _, table := range [][]entity.Fact{network.DNS{}.Table(), (*network.Net)(nil).Table(),
@@ -89,30 +51,13 @@ func scoreEntities(t *testing.T, m registry.Module) {
 	for n := 0; n < *entities; {
 		kind := entity.Type(m.Manifest.Entities[g.IntN(len(m.Manifest.Entities))])
 		value := g.value(kind)
-		e, err := entity.Parse(kind, value, "")
-		if err != nil {
-			continue
-		}
-		n++
-		failed := score(t, p, check.Input{Entity: e.Facts, LookedUp: g.facts(tables)})
-		if failed != nil {
-			t.Fatalf("%s %q, the %d. entity: %v", kind, value, n, failed)
+		if e, err := entity.Parse(kind, value, ""); err == nil {
+			n++
+			in := check.Input{Entity: e.Facts, LookedUp: g.facts(tables)}
+			_, err := p.Score(t.Context(), in)
+			expect.Must(t, err == nil, "%s %q, the %d. entity: %v: facts %q", kind, value, n, err, in.LookedUp)
 		}
 	}
-}
-
-// score returns why a call failed.
-func score(t *testing.T, p *sandbox.Plugin, in check.Input) error {
-	t.Helper()
-	_, err := p.Score(t.Context(), in)
-	var failure *check.Failure
-	if err != nil && !errors.As(err, &failure) {
-		t.Fatal(err)
-	}
-	if failure != nil {
-		return fmt.Errorf("%w: facts %q", failure.Err, in.LookedUp)
-	}
-	return nil
 }
 
 // generator makes random values, many of them extreme.

@@ -5,7 +5,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -13,13 +12,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
-	"assay/registry"
+	"assay/registry/expect"
 )
 
 var updateFuel = flag.Bool("update-fuel", false, "rewrite the recorded fuel in testdata/fuel.json")
@@ -54,10 +52,9 @@ func TestFuelOfLayers(t *testing.T) {
 			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,
 			table.Toolchain, compiler)
 	}
-	if !strings.Contains(hosttest.ReadText(t, "../../../go.mod"), "\ntoolchain "+compiler+"\n") {
-		t.Errorf("go.mod does not name the toolchain %s, for which %s holds the fuel", compiler, fuelFile)
-	}
-	burned := burnReferences(t, hosttest.BuiltLayers(t), table.Values)
+	expect.That(t, strings.Contains(hosttest.ReadText(t, "../../../go.mod"), "\ntoolchain "+compiler+"\n"),
+		"go.mod does not name the toolchain %s, for which %s holds the fuel", compiler, fuelFile)
+	burned := burnReferences(t, table.Values)
 	if *updateFuel {
 		table.Toolchain, table.Values = compiler, burned
 		writeFuel(t, table)
@@ -68,10 +65,9 @@ func TestFuelOfLayers(t *testing.T) {
 			expect.Equal(t, "fuel of "+layer+" for "+want.Name, burned[i].Fuel[layer], want.Fuel[layer])
 		}
 		for layer := range want.Fuel {
-			if _, ok := burned[i].Fuel[layer]; !ok {
-				t.Errorf("%s: %d units are recorded for %s, which does not score it", want.Name, want.Fuel[layer],
-					layer)
-			}
+			_, ok := burned[i].Fuel[layer]
+			expect.That(t, ok, "%s: %d units are recorded for %s, which does not score it", want.Name, want.Fuel[layer],
+				layer)
 		}
 	}
 }
@@ -79,9 +75,8 @@ func TestFuelOfLayers(t *testing.T) {
 func readFuel(t *testing.T) (table fuelTable) {
 	t.Helper()
 	text := expect.Value(os.ReadFile(fuelFile))(t)
-	if err := json.Unmarshal(text, &table); err != nil {
-		t.Fatalf("reading %s: %v", fuelFile, err)
-	}
+	err := json.Unmarshal(text, &table)
+	expect.Must(t, err == nil, "reading %s: %v", fuelFile, err)
 	return table
 }
 
@@ -91,49 +86,20 @@ func writeFuel(t *testing.T, table fuelTable) {
 	expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 }
 
-// burnReferences returns the values with the fuel that each layer burns for them. Instances are restored after each
-// call, so that no call depends on those before.
-func burnReferences(t *testing.T, modules []registry.Module, values []fuelReference) []fuelReference {
+// burnReferences returns the values with the fuel that each layer burns for them.
+func burnReferences(t *testing.T, values []fuelReference) []fuelReference {
 	t.Helper()
-	burned := slices.Clone(values)
-	for i := range burned {
+	burned, layers := slices.Clone(values), hosttest.BuiltLayers(t)
+	for i, v := range burned {
 		burned[i].Fuel = map[string]int64{}
-	}
-	var mu sync.Mutex // guards the maps
-	var layers sync.WaitGroup
-	for _, m := range modules {
-		layers.Go(func() {
-			box := hosttest.LayerSandbox(t)
-			plugin, err := box.Open(t.Context(), m)
-			if err != nil {
-				t.Error(err)
-				return
+		e := expect.Value(entity.Parse(v.Type, v.Value, ""))(t)
+		maps.Copy(e.Facts, v.Facts)
+		for _, m := range layers {
+			if slices.Contains(m.Manifest.Entities, string(v.Type)) {
+				result := expect.Value(opened(t, m).Score(t.Context(), check.Input{Entity: e.Facts}))(t)
+				burned[i].Fuel[m.Manifest.Name] = result.Fuel
 			}
-			defer plugin.Close(t.Context())
-			for _, v := range burned {
-				if !slices.Contains(m.Manifest.Entities, string(v.Type)) {
-					continue
-				}
-				e, err := entity.Parse(v.Type, v.Value, "")
-				if err != nil {
-					t.Errorf("%s: %v", v.Name, err)
-					return
-				}
-				maps.Copy(e.Facts, v.Facts)
-				result, err := plugin.Score(t.Context(), check.Input{Entity: e.Facts})
-				if err != nil {
-					t.Errorf("%s: %s: %v", v.Name, m.Manifest.Name, err)
-					return
-				}
-				mu.Lock()
-				v.Fuel[m.Manifest.Name] = result.Fuel
-				mu.Unlock()
-			}
-		})
-	}
-	layers.Wait()
-	if t.Failed() {
-		t.FailNow()
+		}
 	}
 	return burned
 }

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // BenchmarkDomainLayers measures the cost of the sandbox for layers that score domains. An operation is one domain,
@@ -80,7 +80,7 @@ type sandboxedLayers struct {
 
 func sandboxLayers(b *testing.B, source registry.Source, layers []string, facts []entity.Facts) *sandboxedLayers {
 	b.Helper()
-	box := hosttest.LayerSandbox(b)
+	box := sandboxOf(b, nil)
 	s := &sandboxedLayers{facts: facts}
 	for _, name := range layers {
 		m := expect.Value(source.Build(b.Context(), filepath.Join(source.Root, "plugins", name)))(b)
@@ -134,9 +134,8 @@ func buildNatively(
 		expect.NoError(b, os.WriteFile(list, overlay, 0o600))
 		build := exec.CommandContext(b.Context(), "go", "build", "-overlay", list, "-o", binary, "./plugins/"+name)
 		build.Dir = source.Root
-		if text, err := build.CombinedOutput(); err != nil {
-			b.Fatalf("building %s natively: %v\n%s", name, err, text)
-		}
+		text, err := build.CombinedOutput()
+		expect.Must(b, err == nil, "building %s natively: %v\n%s", name, err, text)
 		all = append(all, startNatively(b, binary, facts))
 	}
 	return all

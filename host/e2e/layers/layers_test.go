@@ -1,13 +1,19 @@
 package layers
 
 import (
+	"context"
+	"log/slog"
 	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 	"testing"
 
+	"assay/host/access/keyring"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
+	lineups "assay/host/lineup"
+	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/expect"
 )
@@ -16,7 +22,7 @@ import (
 func BenchmarkLayers(b *testing.B) {
 	for _, m := range hosttest.BuiltLayers(b) {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
-			box := hosttest.LayerSandbox(b)
+			box := sandboxOf(b, nil)
 			plugin := expect.Value(box.OpenShared(b.Context(), m))(b)
 			defer plugin.Close(b.Context())
 			facts := benchFacts(b, m.Manifest)
@@ -69,18 +75,50 @@ func TestDefaultLineup(t *testing.T) {
 
 // TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise
 // each of them would compile all layers again.
-func TestLayersAreCompiledOnce(t *testing.T) {
-	t.Parallel()
-	modules := hosttest.BuiltLayers(t)
-	dir := hosttest.DataDir(t) // a copy of the code: other tests add to the shared one
-	compiled := func() string {
-		return strings.Join(expect.Value(filepath.Glob(filepath.Join(dir, "compiled", "*.sealed")))(t), "\n")
+func TestLayersAreCompiledOnce(t *testing.T) { //nolint:paralleltest // before other tests, which could compile them
+	box := sandboxOf(t, []string{"none"})
+	for _, m := range hosttest.BuiltLayers(t) {
+		expect.NoError(t, box.Prepare(t.Context(), m))
 	}
-	before := compiled()
-	box := hosttest.DirSandbox(t, dir)
-	for _, m := range modules {
-		plugin := expect.Value(box.Open(t.Context(), m))(t)
-		expect.NoError(t, plugin.Close(t.Context()))
+}
+
+// sandboxOf returns a sandbox with the layers that are compiled, which outlives the test.
+func sandboxOf(t testing.TB, compiler []string) *sandbox.Sandbox {
+	t.Helper()
+	dir := hosttest.SharedDir(t)
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(dir, "compiled"), Instances: 1, Compiler: compiler,
+		CacheKey: expect.Value(keyring.Load(filepath.Join(dir, "secret")))(t).Cache, Logger: slog.Default()})
+}
+
+// plugins are first-party layers that tests have opened, by digest.
+var plugins sync.Map
+
+// opened returns a layer that all tests share. Its instance is restored after each call, so that no call depends on
+// those before.
+func opened(t testing.TB, m registry.Module) *sandbox.Plugin {
+	t.Helper()
+	once, _ := plugins.LoadOrStore(m.Digest, sync.OnceValues(func() (*sandbox.Plugin, error) {
+		return sandboxOf(t, nil).Open(context.Background(), m)
+	}))
+	return expect.Value(once.(func() (*sandbox.Plugin, error))())(t)
+}
+
+// moduleIn returns the layer in a file.
+func moduleIn(t *testing.T, file string) registry.Module {
+	t.Helper()
+	return expect.Value(registry.OpenModule([]byte(hosttest.ReadText(t, file))))(t)
+}
+
+// members returns layers with their places in the default lineup.
+func members(t testing.TB, names ...string) []check.Member {
+	t.Helper()
+	document := expect.Value(registry.DefaultLineup())(t)
+	var all []check.Member
+	for _, m := range hosttest.BuiltLayers(t) {
+		if slices.Contains(names, m.Manifest.Name) {
+			all = append(all, lineups.NewMember(*document.Layer(m.Manifest.Name), opened(t, m)))
+		}
 	}
-	expect.Equal(t, "compiled code", compiled(), before)
+	expect.Must(t, len(all) == len(names), "%d of the layers %v were found", len(all), names)
+	return all
 }

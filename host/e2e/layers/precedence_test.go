@@ -1,12 +1,12 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"maps"
 	"testing"
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 // TestPrecedence checks in the default lineup that popularity and age, which a site on a shared host has from its host,
@@ -32,9 +32,8 @@ func TestPrecedence(t *testing.T) {
 			d := expect.Value(checker.Explain(t.Context(), field, ""))(t)
 			return d
 		}
-		if d := score(good); d.Verdict != check.Allow {
-			t.Errorf("%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)
-		}
+		d := score(good)
+		expect.That(t, d.Verdict == check.Allow, "%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)
 		if d := score(listed("yes")); d.Verdict != check.Block {
 			t.Errorf("%s, freshly listed: %s (%d), want a block", field.Type, d.Verdict, d.Score)
 		}

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // patientLedger waits for a disk that other tests keep busy.
@@ -57,7 +57,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	lineup := expect.Value(registry.DefaultLineup())(t)
 	live := &check.Live{}
 	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands),
-		hosttest.Members(t, layers)))
+		members(t, layers...)))
 	m.checker = installation.NewChecker(live, m.ledger,
 		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
@@ -180,13 +180,11 @@ func TestPoisoning(t *testing.T) {
 	expect.NoError(t, g.Wait())
 	for _, v := range victims {
 		d := m.score(v.Type, v.Value)
-		if d.Score-before[v.Type] >= 5 {
-			t.Errorf("the score of %s rose from %d to %d: %v", v.Value, before[v.Type], d.Score, d.Signals)
-		}
+		expect.That(t, d.Score-before[v.Type] < 5, "the score of %s rose from %d to %d: %v", v.Value, before[v.Type],
+			d.Score, d.Signals)
 		// One of six customers counts for a sixth of the share.
-		if share := m.blockedShare(v); share > 20 {
-			t.Errorf("%s has a blocked share of %d percent", v.Value, share)
-		}
+		share := m.blockedShare(v)
+		expect.That(t, share <= 20, "%s has a blocked share of %d percent", v.Value, share)
 	}
 
 	// Removing the attacker's sightings restores the scores.
@@ -221,9 +219,8 @@ func TestImportedList(t *testing.T) {
 	expect.NoError(t, err)
 	load()
 	d := m.score(entity.Domain, listed)
-	if d.Verdict != check.Block || d.Threat != "scam" || d.Signals[0].Text != "Listed by Shops as scam" {
-		t.Errorf("the listed domain: %d %s, %v", d.Score, d.Threat, d.Signals)
-	}
+	expect.That(t, d.Verdict == check.Block && d.Threat == "scam" && d.Signals[0].Text == "Listed by Shops as scam",
+		"the listed domain: %d %s, %v", d.Score, d.Threat, d.Signals)
 	if d := m.score(entity.Email, address); d.Verdict == check.Allow {
 		t.Errorf("an address at the listed domain: %d, %v", d.Score, d.Signals)
 	}

@@ -106,7 +106,5 @@ func TestTrappingLayerCostsLittle(t *testing.T) {
 			best[i] = max(best[i], f.PerSecond)
 		}
 	}
-	if best[1] < best[0]*9/10 {
-		t.Errorf("with a layer that traps %.0f checks a second, else %.0f", best[1], best[0])
-	}
+	expect.That(t, best[1] >= best[0]*9/10, "with a layer that traps %.0f checks a second, else %.0f", best[1], best[0])
 }

@@ -38,9 +38,7 @@ func wantUndisturbed(t *testing.T, customer bench.Target, elsewhere, here func(c
 			f, err := bench.Offer(t.Context(), customer, rate, each)
 			stop()
 			running.Wait()
-			if err != nil || f.Failed+f.Errors > 0 {
-				t.Fatalf("the customer's checks: %+v, %v", f, err)
-			}
+			expect.Must(t, err == nil && f.Failed+f.Errors == 0, "the customer's checks: %+v, %v", f, err)
 			if f.Refused == 0 { // else the machine was too busy
 				at[i] = append(at[i], f.P99)
 			}
@@ -49,9 +47,8 @@ func wantUndisturbed(t *testing.T, customer bench.Target, elsewhere, here func(c
 	slices.Sort(at[0])
 	slices.Sort(at[1])
 	t.Logf("p99 with the flood elsewhere %v, here %v", at[0], at[1])
-	if len(at[0]) == 0 || len(at[1]) == 0 || at[1][0] > at[0][0]*6/5 {
-		t.Errorf("the flood raised the p99 from %v to %v", at[0], at[1])
-	}
+	expect.That(t, len(at[0]) != 0 && len(at[1]) != 0 && at[1][0] <= at[0][0]*6/5,
+		"the flood raised the p99 from %v to %v", at[0], at[1])
 }
 
 // TestFloodsLeaveOthersAlone measures a customer's p99 while one key, or one /24 without a key, sends 1,000 requests a
@@ -89,9 +86,8 @@ func TestFloodsLeaveOthersAlone(t *testing.T) {
 					statuses[status] += n
 				}
 			})
-			if statuses[http.StatusServiceUnavailable] < statuses[http.StatusOK] {
-				t.Errorf("the flood got %v, want mostly 503", statuses)
-			}
+			expect.That(t, statuses[http.StatusServiceUnavailable] >= statuses[http.StatusOK],
+				"the flood got %v, want mostly 503", statuses)
 		})
 	}
 }

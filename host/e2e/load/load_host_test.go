@@ -77,9 +77,8 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		h.key = issued.Secret
 		for _, domain := range seeds {
 			for range votes {
-				if r := h.answer(fmt.Sprintf(`{"domain":%q}`, domain)); r.status != http.StatusOK {
-					t.Fatalf("checking %s: %d %s", domain, r.status, r.body)
-				}
+				r := h.answer(fmt.Sprintf(`{"domain":%q}`, domain))
+				expect.Must(t, r.status == http.StatusOK, "checking %s: %d %s", domain, r.status, r.body)
 			}
 		}
 	}
@@ -163,9 +162,8 @@ func (h *loadHost) answerAll(t *testing.T, bodies []string) []reply {
 	}
 	wg.Wait()
 	for i, r := range replies {
-		if r.status != http.StatusOK && r.status != http.StatusBadRequest {
-			t.Fatalf("%s: %d %s", bodies[i], r.status, r.body)
-		}
+		expect.Must(t, r.status == http.StatusOK || r.status == http.StatusBadRequest, "%s: %d %s", bodies[i], r.status,
+			r.body)
 	}
 	return replies
 }

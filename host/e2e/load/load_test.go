@@ -65,9 +65,7 @@ func TestSameDecisionAtAnyLoad(t *testing.T) {
 	})
 	t.Logf("%d checks at %d a second, twice the capacity: %d refused, the slowest after %v; %d answered differently",
 		len(bodies), 2*capacity, refused, slowest, wrong)
-	if refused == len(bodies) && !hosttest.RaceDetector {
-		t.Error("no check was answered")
-	}
+	expect.That(t, refused != len(bodies) || hosttest.RaceDetector, "no check was answered")
 }
 
 // occupyCores keeps every core busy with other processes until the test ends. They also end when this process dies.
@@ -76,9 +74,7 @@ func occupyCores(t *testing.T) {
 	loop := fmt.Sprintf("while kill -0 %d; do i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; done", os.Getpid())
 	for range runtime.NumCPU() {
 		busy := exec.CommandContext(t.Context(), "sh", "-c", loop)
-		if err := busy.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, busy.Start())
 		t.Cleanup(func() {
 			_ = busy.Process.Kill()
 			_ = busy.Wait()

@@ -37,8 +37,7 @@ var catalogue = []Recommended{
 	{
 		Name: "disposable-email-domains", Kind: Bad, Category: sdk.Disposable, Format: Plain, Every: 24 * time.Hour,
 		URL: "https://raw.githubusercontent.com/disposable-email-domains/disposable-email-domains/main/" +
-			"disposable_email_blocklist.conf",
-		Licence: "CC0 1.0", Terms: Commercial,
+			"disposable_email_blocklist.conf", Licence: "CC0 1.0", Terms: Commercial,
 		Adds: "Disposable mail domains, checked by hand; PyPI uses it",
 	},
 	{
@@ -49,15 +48,13 @@ var catalogue = []Recommended{
 	},
 	{
 		Name: "CERT-Polska", Kind: Bad, Category: sdk.Phishing, Format: Plain, Every: time.Hour,
-		URL:     "https://hole.cert.pl/domains/v2/domains.txt",
-		Licence: "free for everyone", Terms: Commercial,
+		URL: "https://hole.cert.pl/domains/v2/domains.txt", Licence: "free for everyone", Terms: Commercial,
 		Adds: "Fraudulent sites reported to the Polish CERT, verified by two people, of the last six months",
 	},
 	{
 		Name: "Phishing.Database", Kind: Bad, Category: sdk.Phishing, Format: Plain, Every: 6 * time.Hour,
 		URL: "https://raw.githubusercontent.com/Phishing-Database/Phishing.Database/master/" +
-			"phishing-domains-ACTIVE.txt",
-		Licence: "MIT", Terms: Commercial,
+			"phishing-domains-ACTIVE.txt", Licence: "MIT", Terms: Commercial,
 		Adds: "Hundreds of thousands of phishing domains that still respond, from unnamed sources",
 	},
 	{
@@ -68,8 +65,7 @@ var catalogue = []Recommended{
 	{
 		Name: "polkadot-phishing", Kind: Bad, Category: sdk.InvestmentScam, Format: JSON, Column: "deny",
 		Every: 6 * time.Hour, URL: "https://polkadot.js.org/phishing/all.json",
-		Licence: "Apache-2.0", Terms: Commercial,
-		Adds: "Scams against owners of cryptocurrencies",
+		Licence: "Apache-2.0", Terms: Commercial, Adds: "Scams against owners of cryptocurrencies",
 	},
 	{
 		Name: "PhishTank", Kind: Bad, Category: sdk.Phishing, Format: CSV, Column: "url", Every: 24 * time.Hour,
@@ -79,8 +75,7 @@ var catalogue = []Recommended{
 	},
 	{
 		Name: "URLhaus", Kind: Bad, Category: sdk.Malware, Format: Hosts, Every: 6 * time.Hour,
-		URL:     "https://urlhaus.abuse.ch/downloads/hostfile/",
-		Licence: "abuse.ch terms of use", Terms: NonCommercial,
+		URL: "https://urlhaus.abuse.ch/downloads/hostfile/", Licence: "abuse.ch terms of use", Terms: NonCommercial,
 		Adds: "Hosts that spread malware; commercial use needs a contract with Spamhaus",
 	},
 	{
@@ -108,8 +103,7 @@ var catalogue = []Recommended{
 	},
 	{
 		Name: "Majestic-Million", Kind: Ranked, Format: CSV, Column: "Domain", Every: 24 * time.Hour,
-		URL:     "https://downloads.majestic.com/majestic_million.csv",
-		Licence: "CC BY 3.0", Terms: Commercial,
+		URL: "https://downloads.majestic.com/majestic_million.csv", Licence: "CC BY 3.0", Terms: Commercial,
 		Adds: "The million domains that most networks link to",
 	},
 }

@@ -71,8 +71,7 @@ var categoryWords = []struct {
 	{"phish", sdk.Phishing}, {"credential", sdk.Phishing},
 	{"malware", sdk.Malware}, {"botnet", sdk.Malware}, {"ransom", sdk.Malware}, {"trojan", sdk.Malware},
 	{"stealer", sdk.Malware}, {"c2", sdk.Malware}, {"c&c", sdk.Malware}, {"exploit", sdk.Malware},
-	{"malicious", sdk.Malware},
-	{"crypto", sdk.InvestmentScam}, {"invest", sdk.InvestmentScam},
+	{"malicious", sdk.Malware}, {"crypto", sdk.InvestmentScam}, {"invest", sdk.InvestmentScam},
 	{"scam", sdk.Scam}, {"fraud", sdk.Scam}, {"fake shop", sdk.Scam},
 	{"impersonat", sdk.Impersonation}, {"disposable", sdk.Disposable}, {"spam", sdk.Spam},
 }

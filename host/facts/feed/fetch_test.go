@@ -55,9 +55,8 @@ func TestFetch(t *testing.T) {
 		"https://127.0.0.1:1/?k=secret": "refused",
 	} {
 		_, err := Fetch(t.Context(), Request{URL: from})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("Fetch(%s): %v, want %q without the key", from, err, want)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "secret"),
+			"Fetch(%s): %v, want %q without the key", from, err, want)
 	}
 
 	ended, cancel := context.WithCancel(t.Context())
@@ -94,14 +93,11 @@ func TestRedirectsIntoOwnNetwork(t *testing.T) {
 		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
 	} {
 		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
-		if err == nil || !strings.Contains(err.Error(), "not a public address") {
-			t.Errorf("redirected to %s: %v", to, err)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), "not a public address"), "redirected to %s: %v", to,
+			err)
 	}
 	source, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=/here"})
-	if err != nil {
-		t.Fatalf("redirected within the publisher: %v", err)
-	}
+	expect.Must(t, err == nil, "redirected within the publisher: %v", err)
 	_ = source.Close()
 }
 
@@ -109,16 +105,12 @@ func TestSourceIsBounded(t *testing.T) {
 	t.Parallel()
 	source := NewSource(io.NopCloser(strings.NewReader("x")), -1)
 	source.read.Store(maxSourceBytes)
-	if _, err := io.ReadAll(source); err == nil {
-		t.Error("reading past the limit succeeded")
-	}
+	expect.Failure(t, expect.ErrorOf(io.ReadAll(source)), "reading past the limit succeeded")
 }
 
 func TestLoopbackMayUseHTTP(t *testing.T) {
 	t.Parallel()
-	if err := checkScheme(&url.URL{Scheme: "http", Host: "[::1]:80"}); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, checkScheme(&url.URL{Scheme: "http", Host: "[::1]:80"}))
 }
 
 func TestRedactURL(t *testing.T) {

@@ -15,35 +15,29 @@ import (
 func TestRanked(t *testing.T) {
 	t.Parallel()
 	want := []string{"domain popular.example 1", "domain shop.example 3"}
-	for name, list := range map[string]string{
+	expect.Each(t, map[string]string{
 		"Tranco":              "1,popular.example\r\n3,shop.example\r\n",
 		"Umbrella":            "1,com\n1,popular.example\n2,net\n3,Shop.example\n",
 		"Majestic":            "GlobalRank,TldRank,Domain,TLD\n1,1,popular.example,example\n3,2,shop.example,example\n",
 		"a rank after a name": "domain;rank\npopular.example;1\nshop.example;3\n",
 		"URLs":                "rank,url\n1,https://popular.example\n3,https://shop.example/\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, report, err := read(t, strings.NewReader(list), Options{Ranked: true})
-			if diff := cmp.Diff(want, got); err != nil || diff != "" || report.Malformed != 0 {
-				t.Errorf("%v, report %+v, entries (-want +got):\n%s", err, report, diff)
-			}
-		})
-	}
+	}, func(t *testing.T, list string) {
+		got, report, err := read(t, strings.NewReader(list), Options{Ranked: true})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" || report.Malformed != 0 {
+			t.Errorf("%v, report %+v, entries (-want +got):\n%s", err, report, diff)
+		}
+	})
 	for name, test := range map[string]struct{ list, want string }{
 		"names without ranks": {"domain,name\npopular.example,x\n", errNoRank.Error()},
 		"plain names":         {"popular.example\nshop.example\n", "must be CSV"},
 	} {
-		if _, _, err := read(t, strings.NewReader(test.list), Options{Ranked: true}); err == nil ||
-			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
+		_, _, err := read(t, strings.NewReader(test.list), Options{Ranked: true})
+		expect.That(t, err != nil && strings.Contains(err.Error(), test.want), "%s: %v, want %q", name, err, test.want)
 	}
 	got, report, err := read(t, strings.NewReader("1,popular.example\nx,b.example\n0,c.example\n-1,d.example\n"),
 		Options{Ranked: true})
-	if err != nil || len(got) != 1 || report.Malformed != 3 || report.Examples[0].Reason != "has no rank" {
-		t.Errorf("malformed ranks: %v, %+v, %v", got, report, err)
-	}
+	expect.That(t, err == nil && len(got) == 1 && report.Malformed == 3 && report.Examples[0].Reason == "has no rank",
+		"malformed ranks: %v, %+v, %v", got, report, err)
 }
 
 // zipArchive returns a ZIP file of files with the given contents.
@@ -65,9 +59,8 @@ func zipArchive(t *testing.T, contents ...string) []byte {
 func TestZIP(t *testing.T) {
 	t.Parallel()
 	archive := zipArchive(t, "1,popular.example\n")
-	if got, _, err := read(t, bytes.NewReader(archive), Options{Ranked: true}); err != nil || len(got) != 1 {
-		t.Errorf("read %v, %v", got, err)
-	}
+	got, _, err := read(t, bytes.NewReader(archive), Options{Ranked: true})
+	expect.That(t, err == nil && len(got) == 1, "read %v, %v", got, err)
 	broken := bytes.Clone(archive)
 	broken[bytes.Index(broken, []byte("PK\x01\x02"))+16]++ // in the checksum
 	for name, test := range map[string]struct {
@@ -79,9 +72,7 @@ func TestZIP(t *testing.T) {
 		"too large": {append(bytes.Clone(archive), make([]byte, maxZIP)...), "larger than 64 MiB"},
 		"altered":   {broken, "checksum"},
 	} {
-		if _, _, err := read(t, bytes.NewReader(test.data), Options{}); err == nil ||
-			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
+		_, _, err := read(t, bytes.NewReader(test.data), Options{})
+		expect.That(t, err != nil && strings.Contains(err.Error(), test.want), "%s: %v, want %q", name, err, test.want)
 	}
 }

@@ -60,14 +60,15 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		list      string
 		options   Options
 		format    Format // detected, or the given one
 		want      []string
 		malformed int64
 		skipped   int64
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"hosts": {
 			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n" +
 				"0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
@@ -77,13 +78,10 @@ func TestFormats(t *testing.T) {
 		},
 		"plain": {
 			list: "; all kinds\nbad.example\nhttps://phish.example/\n" +
-				"https://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\n" +
-				"Jane.Doe+x@gmail.com\n" +
+				"https://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\n" + "Jane.Doe+x@gmail.com\n" +
 				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n" +
-				".dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n" +
-				"0151 23456789\nno\n",
-			format: Plain, malformed: 2, skipped: 3,
-			want: []string{
+				".dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n" + "0151 23456789\nno\n",
+			format: Plain, malformed: 2, skipped: 3, want: []string{
 				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example",
 				"domain phish.example",
 				"domain wild.example", "email janedoe@gmail.com", "iban DE89370400440532013000", "phone +4915123456789",
@@ -187,8 +185,7 @@ func TestFormats(t *testing.T) {
 					"valid_until": "2030-01-01T00:00:00Z"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']",
 					"revoked": true},
-				{"type": "domain-name", "value": "observed.example"}]}`,
-			format: STIX, malformed: 2, skipped: 9,
+				{"type": "domain-name", "value": "observed.example"}]}`, format: STIX, malformed: 2, skipped: 9,
 			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example",
 				"domain e.example", "email x@c.example phishing"},
 		},
@@ -198,25 +195,19 @@ func TestFormats(t *testing.T) {
 		"an empty list": {list: "", format: Plain, want: []string{}},
 		"an error page": {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{},
 			malformed: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list),
-				" packed": zipped(t, tt.list)} {
-				got, report, err := read(t, in, tt.options)
-				expect.NoError(t, err)
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
-				}
-				if report.Format != tt.format || report.Malformed != tt.malformed || report.Skipped != tt.skipped ||
-					report.Entries != int64(len(tt.want)) ||
-					report.Items != report.Entries+report.Malformed+report.Skipped {
-					t.Errorf("report%s %+v, want format %s, %d malformed, %d skipped", packed, report, tt.format,
-						tt.malformed, tt.skipped)
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list), " packed": zipped(t, tt.list)} {
+			got, report, err := read(t, in, tt.options)
+			expect.NoError(t, err)
+			diff := cmp.Diff(tt.want, got)
+			expect.That(t, diff == "", "entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
+			expect.That(t, report.Format == tt.format && report.Malformed == tt.malformed &&
+				report.Skipped == tt.skipped && report.Entries == int64(len(tt.want)) &&
+				report.Items == report.Entries+report.Malformed+report.Skipped,
+				"report%s %+v, want format %s, %d malformed, %d skipped", packed, report, tt.format, tt.malformed,
+				tt.skipped)
+		}
+	})
 }
 
 func zipped(t testing.TB, text string) io.Reader {
@@ -247,17 +238,12 @@ func TestMalformedExamples(t *testing.T) {
 	lines := []int64{}
 	for _, m := range report.Examples {
 		lines = append(lines, m.Line)
-		if len(m.Text) > maxExampleText+3 || m.Reason == "" {
-			t.Errorf("example %+v", m)
-		}
+		expect.That(t, len(m.Text) <= maxExampleText+3 && m.Reason != "", "example %+v", m)
 	}
-	if diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines); diff != "" || report.Malformed != 21 ||
-		report.Entries != 19_979 {
-		t.Errorf("lines of examples (-want +got):\n%s\n%+v", diff, report)
-	}
-	if report.Examples[0].Reason != tooLong {
-		t.Errorf("the long line: %+v, want %q", report.Examples[0], tooLong)
-	}
+	diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines)
+	expect.That(t, diff == "" && report.Malformed == 21 && report.Entries == 19_979,
+		"lines of examples (-want +got):\n%s\n%+v", diff, report)
+	expect.That(t, report.Examples[0].Reason == tooLong, "the long line: %+v, want %q", report.Examples[0], tooLong)
 }
 
 // A truncated or unreadable list is an error.
@@ -269,21 +255,18 @@ func TestTruncatedList(t *testing.T) {
 		"json":    strings.NewReader(`["a.example", "b.exa`),
 		"reading": io.MultiReader(strings.NewReader("a.example\n"), brokenReader{}),
 	} {
-		if _, _, err := read(t, in, Options{}); err == nil {
-			t.Errorf("%s: reading a truncated list succeeded", name)
-		}
+		_, _, err := read(t, in, Options{})
+		expect.That(t, err != nil, "%s: reading a truncated list succeeded", name)
 	}
 	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
 	expect.Error(t, "exceeding the limit", expect.ErrorOf(io.ReadAll(small)), errTooLarge)
 	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
 		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"}} {
-		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
-			t.Errorf("an invalid %s was accepted", name)
-		}
+		_, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o)
+		expect.That(t, err != nil, "an invalid %s was accepted", name)
 	}
-	if _, _, err := read(t, strings.NewReader("1,2\n3,4\n"), Options{Format: CSV}); !errors.Is(err, ErrNoColumn) {
-		t.Errorf("without an entity column: %v, want %v", err, ErrNoColumn)
-	}
+	_, _, err := read(t, strings.NewReader("1,2\n3,4\n"), Options{Format: CSV})
+	expect.That(t, errors.Is(err, ErrNoColumn), "without an entity column: %v, want %v", err, ErrNoColumn)
 }
 
 type brokenReader struct{}

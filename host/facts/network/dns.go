@@ -81,8 +81,7 @@ var dnsTable = []entity.Fact{
 	},
 	{
 		Name: "dns.ns", Bytes: 2031, Kind: entity.List, Example: "a.iana-servers.net b.iana-servers.net",
-		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " +
-			"none",
+		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " + "none",
 	},
 	{
 		Name: "dns.wildcard", Kind: entity.YesNo, Bytes: 3, Example: "no",

@@ -118,48 +118,44 @@ func TestBlocklists(t *testing.T) {
 		2.0.0.127.bl.example.com. 60 IN A 127.0.0.2
 		test.dbl.example.com. 60 IN A 127.0.1.2
 	`
-	for _, tc := range []struct {
-		name, value, zone string
-		want              entity.Facts
-		unknown           bool
-	}{
-		{"not listed", "one.com", "", entity.Facts{}, false},
-		{"address", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.4",
+	type testCase struct {
+		value, zone string
+		want        entity.Facts
+		unknown     bool
+	}
+	expect.Each(t, map[string]testCase{
+		"not listed": {"one.com", "", entity.Facts{}, false},
+		"address": {"one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.4",
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
-		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
+		"one of the addresses": {"two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
-		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
-		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
+		"private addresses": {"private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
+		"domain": {"www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
 			entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
-		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
-		{"resolver turned away, otherwise", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{},
+		"resolver turned away": {"one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
+		"resolver turned away, otherwise": {"one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{},
 			true},
-		{"answers that are not listings", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{},
+		"answers that are not listings": {"one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{},
 			true},
-		{"a listing and something else", "one.com",
+		"a listing and something else": {"one.com",
 			"9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n9.0.0.41.bl.example.com. 60 IN A 127.255.255.255",
 			entity.Facts{}, true},
-		{"list of addresses that lists all", "one.com",
+		"list of addresses that lists all": {"one.com",
 			"9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n1.0.0.127.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
 			true},
-		{"list of domains that lists all", "one.com",
+		"list of domains that lists all": {"one.com",
 			"one.com.dbl.example.com. 60 IN A 127.0.1.2\ninvalid.dbl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
 			true},
-		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
+		"address in a list of domains' range": {"one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
 			true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			server := resolvertest.Start(t, hosts+healthy+tc.zone)
-			source := twoLists(t, server)
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
-				wanting("net.listed", "net.domain_listed"))
-			if (err != nil) != tc.unknown {
-				t.Errorf("error %v, want one: %v", err, tc.unknown)
-			}
-			expect.NoDiff(t, "result", tc.want, got)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		server := resolvertest.Start(t, hosts+healthy+tc.zone)
+		source := twoLists(t, server)
+		got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
+			wanting("net.listed", "net.domain_listed"))
+		expect.That(t, (err != nil) == tc.unknown, "error %v, want one: %v", err, tc.unknown)
+		expect.NoDiff(t, "result", tc.want, got)
+	})
 }
 
 func TestBlocklistQueriesPerFact(t *testing.T) {
@@ -204,8 +200,7 @@ func TestParseBlocklist(t *testing.T) {
 		"a..b.com": {},
 	} {
 		got, err := network.ParseBlocklist(text)
-		if (err == nil) != (want.Zone != "") || err == nil && got != want {
-			t.Errorf("ParseBlocklist(%q) = %v, %v, want %v", text, got, err, want)
-		}
+		expect.That(t, (err == nil) == (want.Zone != "") && (err != nil || got == want),
+			"ParseBlocklist(%q) = %v, %v, want %v", text, got, err, want)
 	}
 }

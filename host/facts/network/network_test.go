@@ -134,9 +134,7 @@ func TestDNS(t *testing.T) {
 				t.Errorf("asked for %v", server.Questions())
 			}
 			for name := range got {
-				if !slices.Contains(all(source), name) {
-					t.Errorf("%s is not in the table", name)
-				}
+				expect.That(t, slices.Contains(all(source), name), "%s is not in the table", name)
 			}
 		})
 	}
@@ -163,9 +161,7 @@ func TestQueriesPerFact(t *testing.T) {
 		"dns.other":    nil,
 	}
 	for _, f := range (network.DNS{}).Table() {
-		if cases[f.Name] == nil {
-			t.Errorf("no case for %s", f.Name)
-		}
+		expect.That(t, cases[f.Name] != nil, "no case for %s", f.Name)
 	}
 	for fact, want := range cases {
 		t.Run(fact, func(t *testing.T) {
@@ -223,9 +219,7 @@ func TestDNSSEC(t *testing.T) {
 			})
 			got, err := network.NewDNS(ask(t, server)).Observe(t.Context(),
 				parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
-			if err != nil || got["dns.dnssec"] != want {
-				t.Errorf("%v, %v, want %q", got, err, want)
-			}
+			expect.That(t, err == nil && got["dns.dnssec"] == want, "%v, %v, want %q", got, err, want)
 		})
 	}
 }
@@ -291,9 +285,7 @@ func TestPolicies(t *testing.T) {
 				t.Parallel()
 				source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
 				got, err := source.Observe(t.Context(), group.of, wanting(group.fact))
-				if err != nil || got[group.fact] != tc.want {
-					t.Errorf("%v, %v, want %q", got, err, tc.want)
-				}
+				expect.That(t, err == nil && got[group.fact] == tc.want, "%v, %v, want %q", got, err, tc.want)
 			})
 		}
 	}
@@ -316,9 +308,7 @@ func TestPartialAnswers(t *testing.T) {
 	// The address is cached, so it is known at any deadline.
 	expect.Value(source.Observe(ctx, e, wanting("dns.a")))(t)
 	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
-	if err == nil {
-		t.Error("no error although the mail servers are unknown")
-	}
+	expect.Failure(t, err, "no error although the mail servers are unknown")
 	expect.NoDiff(t, "result", entity.Facts{"dns.a": "93.184.215.14"}, got)
 }
 
@@ -333,9 +323,8 @@ func TestManyRecords(t *testing.T) {
 	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
 		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
-		if n := len(strings.Fields(got[name])); n != 8 {
-			t.Errorf("%s lists %d: %s", name, n, got[name])
-		}
+		n := len(strings.Fields(got[name]))
+		expect.That(t, n == 8, "%s lists %d: %s", name, n, got[name])
 	}
 	expect.Equal(t, "dns.networks", got["dns.networks"], "32")
 }

@@ -21,74 +21,70 @@ func TestResponses(t *testing.T) {
 		return respond(`{"objectClassName": "domain", "events": [{"eventAction": %q, "eventDate": %q}]}`, action, date)
 	}
 	failed := Record{Outcome: Failed, Failures: 1}
-	for _, tc := range []struct {
-		name    string
+	type testCase struct {
 		handler http.HandlerFunc
 		want    Record
-	}{
-		{"not found", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Record{Outcome: Absent}},
-		{"a domain without data", respond(`{"objectClassName": "domain"}`), Record{Outcome: Registered}},
-		{"another domain", respond(`{"objectClassName": "domain", "ldhName": "other.com"}`), failed},
-		{"an entity", respond(`{"objectClassName": "entity", "handle": "x"}`), failed},
-		{"an array", respond(`[1, 2]`), failed},
-		{"HTML", respond(`<html>`), failed},
-		{"truncated JSON", respond(`{"objectClassName": "domain", "events": [`), failed},
-		{"empty body", respond(``), failed},
-		{"status 500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+	}
+	expect.Each(t, map[string]testCase{
+		"not found": {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
+			Record{Outcome: Absent}},
+		"a domain without data": {respond(`{"objectClassName": "domain"}`), Record{Outcome: Registered}},
+		"another domain":        {respond(`{"objectClassName": "domain", "ldhName": "other.com"}`), failed},
+		"an entity":             {respond(`{"objectClassName": "entity", "handle": "x"}`), failed},
+		"an array":              {respond(`[1, 2]`), failed},
+		"HTML":                  {respond(`<html>`), failed},
+		"truncated JSON":        {respond(`{"objectClassName": "domain", "events": [`), failed},
+		"empty body":            {respond(``), failed},
+		"status 500": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			failed},
-		{"body beyond the limit", respond(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxBody)),
+		"body beyond the limit": {respond(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxBody)),
 			failed},
-		{"nested too deeply", respond(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)), failed},
-		{"date and time without a zone", event("registration", "2020-01-02T03:04:05"),
+		"nested too deeply": {respond(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)), failed},
+		"date and time without a zone": {event("registration", "2020-01-02T03:04:05"),
 			Record{Outcome: Registered, Created: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)}},
-		{"zone without a colon", event("registration", "2020-01-02T03:04:05+0000"),
+		"zone without a colon": {event("registration", "2020-01-02T03:04:05+0000"),
 			Record{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
-		{"date with a malformed time", event("registration", " 2020-01-02 03:04:05.6 UTC"),
+		"date with a malformed time": {event("registration", " 2020-01-02 03:04:05.6 UTC"),
 			Record{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
-		{"registration in the future", event("registration", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
-		{"registration before 1985", event("registration", "0001-01-01T00:00:00Z"), Record{Outcome: Registered}},
-		{"malformed date", event("registration", "yesterday"), Record{Outcome: Registered}},
-		{"expiration after the year 3000", event("expiration", "9999-12-31T00:00:00Z"), Record{Outcome: Registered}},
-		{"several changes", respond(`{"objectClassName": "domain", "events": [
+		"registration in the future":     {event("registration", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
+		"registration before 1985":       {event("registration", "0001-01-01T00:00:00Z"), Record{Outcome: Registered}},
+		"malformed date":                 {event("registration", "yesterday"), Record{Outcome: Registered}},
+		"expiration after the year 3000": {event("expiration", "9999-12-31T00:00:00Z"), Record{Outcome: Registered}},
+		"several changes": {respond(`{"objectClassName": "domain", "events": [
 			{"eventAction": "transfer", "eventDate": "2026-03-01T00:00:00Z"},
 			{"eventAction": "last changed", "eventDate": "2026-02-01T00:00:00Z"},
 			{"eventAction": "last update of RDAP database", "eventDate": "2026-05-04T00:00:00Z"}]}`),
 			Record{Outcome: Registered, Changed: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}},
-		{"a change in the future", event("last changed", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
-		{"fields of the wrong JSON types", respond(`{"objectClassName": "domain", "status": 7, "events": "x",
+		"a change in the future": {event("last changed", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
+		"fields of the wrong JSON types": {respond(`{"objectClassName": "domain", "status": 7, "events": "x",
 				"entities": [{"roles": ["registrar"], "vcardArray": 3, "handle": "Seven"}]}`),
 			Record{Outcome: Registered, Registrar: "Seven"}},
-		{"redirect within the server", func(w http.ResponseWriter, q *http.Request) {
+		"redirect within the server": {func(w http.ResponseWriter, q *http.Request) {
 			if strings.HasPrefix(q.URL.Path, "/rdap/") {
 				http.Redirect(w, q, "/elsewhere", http.StatusFound)
 				return
 			}
 			respond(`{"objectClassName": "domain"}`)(w, q)
 		}, Record{Outcome: Registered}},
-		{"circular redirect", func(w http.ResponseWriter, q *http.Request) {
+		"circular redirect": {func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, q.URL.Path, http.StatusFound)
 		}, failed},
-		{"redirect to another port of this machine", func(w http.ResponseWriter, q *http.Request) {
+		"redirect to another port of this machine": {func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, "http://127.0.0.1:1/", http.StatusFound)
 		}, failed},
-		{"redirect to a loopback address", func(w http.ResponseWriter, q *http.Request) {
+		"redirect to a loopback address": {func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, "https://[::1]/", http.StatusFound)
 		}, failed},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			r := newRegistry(t, tc.handler)
-			got := r.fetch(t, "example.com")
-			got.Fetched, got.NextFetch = time.Time{}, time.Time{}
-			expect.NoDiff(t, "record", tc.want, got)
-			if n := r.count("example.com"); n > 1+maxRedirects {
-				t.Errorf("%d requests for the domain", n)
-			}
-			if f, err := r.observe(t, entity.Domain, "example.com"); (err != nil) != (tc.want.Outcome == Failed) {
-				t.Errorf("Observe = %v, %v", f, err)
-			}
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		r := newRegistry(t, tc.handler)
+		got := r.fetch(t, "example.com")
+		got.Fetched, got.NextFetch = time.Time{}, time.Time{}
+		expect.NoDiff(t, "record", tc.want, got)
+		n := r.count("example.com")
+		expect.That(t, n <= 1+maxRedirects, "%d requests for the domain", n)
+		f, err := r.observe(t, entity.Domain, "example.com")
+		expect.That(t, (err != nil) == (tc.want.Outcome == Failed), "Observe = %v, %v", f, err)
+	})
 }
 
 // TestRedirects checks that redirects lead to https URLs or stay within the operator's own server.
@@ -108,9 +104,8 @@ func TestRedirects(t *testing.T) {
 		{"https://own.example/rdap", "https://other.example/", true},
 	} {
 		c := expect.Value(newClient(tc.own, nil, time.Now))(t)
-		if err := c.http.CheckRedirect(httptest.NewRequest(http.MethodGet, tc.to, nil), nil); (err == nil) != tc.ok {
-			t.Errorf("redirect from %q to %s: %v", tc.own, tc.to, err)
-		}
+		err := c.http.CheckRedirect(httptest.NewRequest(http.MethodGet, tc.to, nil), nil)
+		expect.That(t, (err == nil) == tc.ok, "redirect from %q to %s: %v", tc.own, tc.to, err)
 	}
 }
 
@@ -133,26 +128,22 @@ func TestServers(t *testing.T) {
 		"b.cheap": "", "c.unknown": "",
 	} {
 		got, err := c.server(t.Context(), domain)
-		if got != want || (want == "") != errors.Is(err, errNoServer) {
-			t.Errorf("server(%s) = %q, %v; want %q", domain, got, err, want)
-		}
+		expect.That(t, got == want && (want == "") == errors.Is(err, errNoServer), "server(%s) = %q, %v; want %q",
+			domain, got, err, want)
 	}
 	expect.Equal(t, "the list was fetched", fetches, 1)
 	list.Close()
 	fresh := expect.Value(newClient("", nil, time.Now))(t)
 	fresh.bootstrap.HTTP, fresh.bootstrap.BaseURL = list.Client(), c.bootstrap.BaseURL
 	var pause *pauseError
-	if _, err := fresh.server(t.Context(), "example.com"); !errors.As(err, &pause) {
-		t.Errorf("without the list: %v, want a *pauseError", err)
-	}
+	_, err := fresh.server(t.Context(), "example.com")
+	expect.That(t, errors.As(err, &pause), "without the list: %v, want a *pauseError", err)
 }
 
 func TestNewRefusesInvalidURLs(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"rdap.example", "ftp://rdap.example", "https://", "http://[", "://"} {
-		if _, err := New(Config{URL: text}); err == nil {
-			t.Errorf("New accepts the URL %q", text)
-		}
+		expect.Failure(t, expect.ErrorOf(New(Config{URL: text})), "New accepts the URL %q", text)
 	}
 }
 
@@ -161,8 +152,7 @@ func FuzzParseDate(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d := parseDate(s); !d.IsZero() && (d.Year() < firstYear-1 || d.Year() > 3000) {
-			t.Errorf("parseDate(%q) = %v", s, d)
-		}
+		d := parseDate(s)
+		expect.That(t, d.IsZero() || d.Year() >= firstYear-1 && d.Year() <= 3000, "parseDate(%q) = %v", s, d)
 	})
 }

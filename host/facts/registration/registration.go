@@ -97,8 +97,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		store: cfg.Store, log: cfg.Logger, now: cfg.Now,
-		cache: lru.New[string, cacheEntry](cacheEntries, cacheBytes),
+		store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: lru.New[string, cacheEntry](cacheEntries, cacheBytes),
 	}
 	s.fetcher = newFetcher(c, s)
 	return s, nil

@@ -179,9 +179,8 @@ const ordinary = `{
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, facts.ErrPending) || len(f) > 0 {
-		t.Errorf("before the first fetch: Observe = %v, %v", f, err)
-	}
+	f, err := r.observe(t, entity.Domain, "www.example.com")
+	expect.That(t, errors.Is(err, facts.ErrPending) && len(f) == 0, "before the first fetch: Observe = %v, %v", f, err)
 	expect.Until(t, "the first record",
 		func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
@@ -192,12 +191,9 @@ func TestObserve(t *testing.T) {
 	wantFacts := func(when string, want entity.Facts) {
 		t.Helper()
 		got, err := r.observe(t, entity.Email, "jane@mail.example.com")
-		if err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("facts %s (-want +got):\n%s", when, diff)
-		}
+		expect.That(t, err == nil, "%s: %v", when, err)
+		diff := cmp.Diff(want, got)
+		expect.That(t, diff == "", "facts %s (-want +got):\n%s", when, diff)
 	}
 	wantFacts("after the first fetch", want)
 	for name := range want {
@@ -232,18 +228,14 @@ func TestNoNeedlessQueries(t *testing.T) {
 		{entity.Phone, "+4930901820"}, {entity.IBAN, "DE89370400440532013000"}, {entity.Domain, "co.uk"},
 		{entity.Domain, "blog.github.io"}, {entity.Domain, "host.internal"},
 	} {
-		if f, err := r.observe(t, tc.kind, tc.value); len(f) > 0 || err != nil {
-			t.Errorf("%s: Observe = %v, %v; want nothing", tc.value, f, err)
-		}
+		f, err := r.observe(t, tc.kind, tc.value)
+		expect.That(t, len(f) == 0 && err == nil, "%s: Observe = %v, %v; want nothing", tc.value, f, err)
 	}
 	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" })
-	if len(f) > 0 || err != nil {
-		t.Errorf("Observe without wanted facts = %v, %v; want nothing", f, err)
-	}
-	if r.store.reads > 0 || len(r.requests) > 0 || len(r.fetcher.lanes) > 0 {
-		t.Errorf("%d reads of the store, requests %v; want none", r.store.reads, r.requests)
-	}
+	expect.That(t, len(f) == 0 && err == nil, "Observe without wanted facts = %v, %v; want nothing", f, err)
+	expect.That(t, r.store.reads == 0 && len(r.requests) == 0 && len(r.fetcher.lanes) == 0,
+		"%d reads of the store, requests %v; want none", r.store.reads, r.requests)
 }
 
 func TestAfterQuery(t *testing.T) {
@@ -272,24 +264,22 @@ func TestAfterQuery(t *testing.T) {
 		{"success after failures", Record{Outcome: Registered, Failures: 9}, old, nil, Registered, 7 * day, 0},
 	} {
 		got := afterQuery(tc.previous, tc.r, tc.err, noon)
-		if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
-			!got.Fetched.Equal(noon) {
-			t.Errorf("%s: afterQuery = %+v", tc.name, got)
-		}
-		if tc.err != nil && got.Registrar != tc.previous.Registrar {
-			t.Errorf("%s: the failure changed the previous registrar", tc.name)
-		}
+		expect.That(t, got.Outcome == tc.outcome && got.NextFetch.Sub(noon) == tc.interval &&
+			got.Failures == tc.failures && got.Fetched.Equal(noon), "%s: afterQuery = %+v", tc.name, got)
+		expect.That(t, tc.err == nil || got.Registrar == tc.previous.Registrar,
+			"%s: the failure changed the previous registrar", tc.name)
 	}
 }
 
 // TestRetryAfter checks that a server that refuses a query is not queried about any domain until the pause is over.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		status int
 		header string
 		want   time.Duration
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"seconds":   {http.StatusTooManyRequests, "600", 10 * time.Minute},
 		"too short": {http.StatusTooManyRequests, "1", time.Minute},
 		"too long":  {http.StatusServiceUnavailable, "9999999999999", time.Hour},
@@ -298,25 +288,21 @@ func TestRetryAfter(t *testing.T) {
 			20 * time.Minute},
 		"no header": {http.StatusForbidden, "", time.Minute},
 		"malformed": {http.StatusTooManyRequests, "soon", time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRegistry(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", tc.header)
-				w.WriteHeader(tc.status)
-			})
-			r.fetch(t, "one.com")
-			r.add(tc.want - time.Second)
-			expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), facts.ErrPending)
-			r.untilDone(t, "two.com")
-			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
-			r.add(time.Second)
-			r.handle(respond(`{"objectClassName": "domain"}`))
-			if got := r.fetch(t, "two.com"); got.Outcome != Registered {
-				t.Errorf("after the pause: %+v, want a registered domain", got)
-			}
+	}, func(t *testing.T, tc testCase) {
+		r := newRegistry(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", tc.header)
+			w.WriteHeader(tc.status)
 		})
-	}
+		r.fetch(t, "one.com")
+		r.add(tc.want - time.Second)
+		expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), facts.ErrPending)
+		r.untilDone(t, "two.com")
+		expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
+		r.add(time.Second)
+		r.handle(respond(`{"objectClassName": "domain"}`))
+		got := r.fetch(t, "two.com")
+		expect.That(t, got.Outcome == Registered, "after the pause: %+v, want a registered domain", got)
+	})
 }
 
 func TestConcurrentChecksShareOneFetch(t *testing.T) {
@@ -336,9 +322,8 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 	close(released)
 	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 1)
-	if n := r.store.reads; n > 25 {
-		t.Errorf("%d reads of the store, want at most 25", n)
-	}
+	n := r.store.reads
+	expect.That(t, n <= 25, "%d reads of the store, want at most 25", n)
 }
 
 // TestFetchedByAnotherHost checks that a domain is not fetched if another host has stored its record meanwhile.
@@ -365,9 +350,8 @@ func TestStoreUnavailable(t *testing.T) {
 	if f, err := r.observe(t, entity.Domain, "example.com"); err == nil || errors.Is(err, facts.ErrUnanswered) {
 		t.Errorf("Observe = %v, %v; want an error of this host's own", f, err)
 	}
-	if !errors.Is(facts.ErrPending, facts.ErrUnanswered) {
-		t.Error("what the registry has not answered refuses checks")
-	}
+	expect.That(t, errors.Is(facts.ErrPending, facts.ErrUnanswered),
+		"what the registry has not answered refuses checks")
 	r.fetcher.enqueue("example.com")
 	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 0)
@@ -389,18 +373,13 @@ func TestLaneLimit(t *testing.T) {
 	}
 	r.fetcher.mu.Lock()
 	for server, l := range r.fetcher.lanes {
-		if len(l.queue) > maxQueue {
-			t.Errorf("%d domains queued for %q, want at most %d", len(l.queue), server, maxQueue)
-		}
+		expect.That(t, len(l.queue) <= maxQueue, "%d domains queued for %q, want at most %d", len(l.queue), server,
+			maxQueue)
 	}
 	r.fetcher.mu.Unlock()
-	if err := r.Source.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, r.Source.Close())
 	r.fetcher.enqueue("late.com")
-	if r.isPending("late.com") {
-		t.Error("a closed source accepts a domain")
-	}
+	expect.That(t, !r.isPending("late.com"), "a closed source accepts a domain")
 }
 
 // TestPendingLimit checks that at most maxPending domains wait for all servers together.
@@ -413,7 +392,5 @@ func TestPendingLimit(t *testing.T) {
 	}
 	r.fetcher.mu.Unlock()
 	r.fetcher.enqueue("one-more.com")
-	if r.isPending("one-more.com") {
-		t.Error("a domain beyond the limit is accepted")
-	}
+	expect.That(t, !r.isPending("one-more.com"), "a domain beyond the limit is accepted")
 }

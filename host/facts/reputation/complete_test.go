@@ -39,17 +39,13 @@ func TestListedOrRefused(t *testing.T) {
 	collect := func(ctx context.Context, s Store, similar *Similar) (entity.Facts, error) {
 		c := facts.NewCollector(slog.New(slog.DiscardHandler), NewFeed(s, similar.NoLists), NewGraph(s), similar)
 		found, silent, err := c.Collect(ctx, "", e, wanted)
-		if len(silent) > 0 {
-			t.Errorf("the database counts as a third party: %v", silent)
-		}
+		expect.That(t, len(silent) == 0, "the database counts as a third party: %v", silent)
 		return found, err
 	}
 	refused := func(what string, err error) {
 		t.Helper()
 		var unavailable *check.UnavailableError
-		if !errors.As(err, &unavailable) {
-			t.Errorf("%s: error %v, want a refusal", what, err)
-		}
+		expect.That(t, errors.As(err, &unavailable), "%s: error %v, want a refusal", what, err)
 	}
 
 	m := newStore()
@@ -110,9 +106,8 @@ func TestStaleLists(t *testing.T) {
 	noLists(false)
 	ready(true)
 	for range 2 {
-		if err := s.Load(t.Context()); !errors.Is(err, m.broken) {
-			t.Fatalf("Load: %v", err)
-		}
+		err := s.Load(t.Context())
+		expect.Must(t, errors.Is(err, m.broken), "Load: %v", err)
 		now = now.Add(maxFailing)
 	}
 	ready(false)
@@ -122,12 +117,10 @@ func TestStaleLists(t *testing.T) {
 	ready(true)
 
 	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
-	if err := unloaded.Ready(); !errors.Is(err, errNotLoaded) || unloaded.NoLists() {
-		t.Errorf("before the first load: Ready returns %v", err)
-	}
+	err := unloaded.Ready()
+	expect.That(t, errors.Is(err, errNotLoaded) && !unloaded.NoLists(), "before the first load: Ready returns %v", err)
 	m.broken = errors.New("no database")
 	_ = unloaded.Load(t.Context())
-	if err := unloaded.Ready(); !errors.Is(err, m.broken) || unloaded.NoLists() {
-		t.Errorf("after a failed first load: Ready returns %v", err)
-	}
+	err = unloaded.Ready()
+	expect.That(t, errors.Is(err, m.broken) && !unloaded.NoLists(), "after a failed first load: Ready returns %v", err)
 }

@@ -72,9 +72,8 @@ func TestDistance(t *testing.T) {
 		}
 		limit := r.IntN(maxForm + 1)
 		want := min(levenshtein(string(a), string(b)), limit+1)
-		if got := newPattern(a).distance([]byte(b), limit); got != want {
-			t.Fatalf("distance of %q and %q, limit %d: %d, want %d", a, b, limit, got, want)
-		}
+		got := newPattern(a).distance([]byte(b), limit)
+		expect.Must(t, got == want, "distance of %q and %q, limit %d: %d, want %d", a, b, limit, got, want)
 	}
 }
 
@@ -104,9 +103,7 @@ func TestNearestIsComplete(t *testing.T) {
 			}
 		}
 		got, ok := x.nearest(q)
-		if ok != (want <= maxTolerance) {
-			t.Fatalf("nearest(%q) found: %v, want distance %d", q, ok, want)
-		}
+		expect.Must(t, ok == (want <= maxTolerance), "nearest(%q) found: %v, want distance %d", q, ok, want)
 		if ok {
 			hits++
 			if d := levenshtein(string(q), x.name(got.entry)); got.distance != want || d != want {
@@ -115,9 +112,7 @@ func TestNearestIsComplete(t *testing.T) {
 			}
 		}
 	}
-	if hits < 200 {
-		t.Errorf("%d searches had a match, want at least 200", hits)
-	}
+	expect.That(t, hits >= 200, "%d searches had a match, want at least 200", hits)
 }
 
 func TestSegments(t *testing.T) {
@@ -127,14 +122,11 @@ func TestSegments(t *testing.T) {
 		at := 0
 		for i := range cuts + 1 {
 			start, end := segment(length, cuts, i)
-			if start != at || end <= start {
-				t.Fatalf("segment %d of %d letters is [%d, %d), want it to start at %d", i, length, start, end, at)
-			}
+			expect.Must(t, start == at && end > start, "segment %d of %d letters is [%d, %d), want it to start at %d",
+				i, length, start, end, at)
 			at = end
 		}
-		if at != length {
-			t.Fatalf("the segments of %d letters end at %d", length, at)
-		}
+		expect.Must(t, at == length, "the segments of %d letters end at %d", length, at)
 	}
 }
 
@@ -157,9 +149,8 @@ func TestFormOf(t *testing.T) {
 		"":                         {"", false},
 		strings.Repeat("long", 20): {form(strings.Repeat("long", 20)[:maxForm]), true},
 	} {
-		if got, ok := formOf(name); got != tt.want || ok != tt.ok {
-			t.Errorf("formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
-		}
+		got, ok := formOf(name)
+		expect.That(t, got == tt.want && ok == tt.ok, "formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
 	}
 	first, _ := formOf("сбербанк-онлайн")
 	expect.Equal(t, "a Cyrillic name of 14 letters has a form of", len(first), 14)
@@ -172,15 +163,12 @@ func FuzzFormOf(f *testing.F) {
 	f.Add("xn--\xff-\u00df12")
 	f.Fuzz(func(t *testing.T, name string) {
 		got, ok := formOf(name)
-		if len(got) > maxForm || ok && len(got) < minForm {
-			t.Errorf("formOf(%q) = %q, %v", name, got, ok)
-		}
+		expect.That(t, len(got) <= maxForm && (!ok || len(got) >= minForm), "formOf(%q) = %q, %v", name, got, ok)
 		x := newNameIndex()
 		if ok {
 			x.add(got, name, "")
-			if n, found := x.nearest(got); !found || n.distance != 0 || x.name(n.entry) != name {
-				t.Errorf("nearest does not find %q itself", name)
-			}
+			n, found := x.nearest(got)
+			expect.That(t, found && n.distance == 0 && x.name(n.entry) == name, "nearest does not find %q itself", name)
 		}
 	})
 }

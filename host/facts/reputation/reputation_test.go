@@ -165,11 +165,12 @@ func TestFeedFacts(t *testing.T) {
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"on several lists": {entity.Domain, "bad.example", entity.Facts{
 			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "exact",
 			"feed.category": "malware", "feed.days": "4"}},
@@ -212,16 +213,13 @@ func TestFeedFacts(t *testing.T) {
 			"feed.fresh": "yes"}},
 		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
 		"a phone number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := expect.Value(f.Observe(t.Context(), parse(t, tt.kind, tt.value), all))(t)
-			if tt.want["feed.listed"] != "" && tt.want["feed.fresh"] == "" {
-				tt.want["feed.fresh"] = "yes"
-			}
-			expect.NoDiff(t, "facts", tt.want, got)
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		got := expect.Value(f.Observe(t.Context(), parse(t, tt.kind, tt.value), all))(t)
+		if tt.want["feed.listed"] != "" && tt.want["feed.fresh"] == "" {
+			tt.want["feed.fresh"] = "yes"
+		}
+		expect.NoDiff(t, "facts", tt.want, got)
+	})
 }
 
 func TestGraphFacts(t *testing.T) {
@@ -234,8 +232,7 @@ func TestGraphFacts(t *testing.T) {
 		queried = append(queried, subjects...)
 		return []Aggregate{{
 			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Reported: 0.2, Since: noon.Add(-50 * time.Hour),
-			Neighbours:    4,
-			NeighbourRisk: 0.31, Hour: 7, Day: 43,
+			Neighbours: 4, NeighbourRisk: 0.31, Hour: 7, Day: 43,
 			Own: History{Since: noon.Add(-30 * 24 * time.Hour), Hour: 0, Day: 17},
 		}}, nil
 	}
@@ -249,8 +246,7 @@ func TestGraphFacts(t *testing.T) {
 	expect.NoError(t, err)
 	want := entity.Facts{
 		"graph.customers": "10", "graph.seen": "100", "graph.blocked_share": "65", "graph.reported_share": "20",
-		"graph.first_seen_days": "2",
-		"graph.neighbours":      "3", "graph.neighbour_risk": "30",
+		"graph.first_seen_days": "2", "graph.neighbours": "3", "graph.neighbour_risk": "30",
 		"history.first_seen_days": "2", "history.seen_1h": "5", "history.seen_24h": "20",
 		"history.own_first_seen_days": "30", "history.own_seen_1h": "0", "history.own_seen_24h": "17",
 	}
@@ -277,9 +273,8 @@ func TestUnwantedFactsAreNotQueried(t *testing.T) {
 	for _, observe := range []func(context.Context, entity.Entity, func(string) bool) (entity.Facts, error){
 		NewFeed(m, hasLists).Observe, NewGraph(m).Observe, NewSimilar(m, slog.New(slog.DiscardHandler)).Observe,
 	} {
-		if got, err := observe(t.Context(), e, none); len(got) != 0 || err != nil {
-			t.Errorf("unwanted facts %v, %v", got, err)
-		}
+		got, err := observe(t.Context(), e, none)
+		expect.That(t, len(got) == 0 && err == nil, "unwanted facts %v, %v", got, err)
 	}
 	expect.Equal(t, "queries", m.queries, 0)
 }
@@ -288,9 +283,8 @@ func TestRoundDown(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 1: "1", 2: "2", 3: "3", 4: "3", 5: "5", 9: "5", 10: "10", 19: "10",
 		20: "20", 49: "20", 50: "50", 99: "50", 100: "100", 999: "500", 123456: "100000"} {
-		if got := roundDown(n); got != want {
-			t.Errorf("roundDown(%d) = %s, want %s", n, got, want)
-		}
+		got := roundDown(n)
+		expect.That(t, got == want, "roundDown(%d) = %s, want %s", n, got, want)
 	}
 }
 
@@ -368,9 +362,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	_, err := unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
 	expect.Error(t, "before Load", err, errNotLoaded)
 	s := newSimilar(t, m)
-	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
-		t.Errorf("without lists: %v", got)
-	}
+	expect.Equal(t, "facts without lists", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.poll = time.Hour // so that only hints trigger a load
 	done := make(chan struct{})
@@ -420,9 +412,7 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 		t.Error("the list expired although it was confirmed")
 	}
 	s.now = func() time.Time { return later }
-	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
-		t.Errorf("after the list expired: %v", got)
-	}
+	expect.Equal(t, "facts after the list expired", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 }
 
 // While a batch runs, further queries wait for the next one, and each caller gets its own result.
@@ -446,9 +436,8 @@ func TestBatcher(t *testing.T) {
 		}
 	}
 	go get(t.Context(), 1)
-	if n := <-entered; n != 1 {
-		t.Fatalf("the first batch has %d queries, want 1", n)
-	}
+	n := <-entered
+	expect.Must(t, n == 1, "the first batch has %d queries, want 1", n)
 	gone, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	go func() { get(gone, 99); close(left) }()
@@ -472,9 +461,8 @@ func TestBatcher(t *testing.T) {
 	expect.Equal(t, "the third batch", <-entered, 2)
 	release <- struct{}{}
 	for range 6 {
-		if r := <-results; r.square != r.query*r.query {
-			t.Errorf("the result of query %d is %d", r.query, r.square)
-		}
+		r := <-results
+		expect.That(t, r.square == r.query*r.query, "the result of query %d is %d", r.query, r.square)
 	}
 }
 
@@ -488,15 +476,11 @@ func TestBatcherFails(t *testing.T) {
 		}
 		return queries, nil
 	}}
-	if _, err := b.get(t.Context(), 1); err == nil {
-		t.Error("a panicking batch succeeded")
-	}
+	expect.Failure(t, expect.ErrorOf(b.get(t.Context(), 1)), "a panicking batch succeeded")
 	fail = false
 	expect.Equal(t, "after a panic", expect.Value(b.get(t.Context(), 7))(t), 7)
 	b.run = func(context.Context, []int) ([]int, error) { return nil, nil }
-	if _, err := b.get(t.Context(), 1); err == nil {
-		t.Error("a batch without results succeeded")
-	}
+	expect.Failure(t, expect.ErrorOf(b.get(t.Context(), 1)), "a batch without results succeeded")
 }
 
 // hasLists reports that lists are imported.
@@ -506,7 +490,5 @@ func TestFeedQueriesNothingWithoutLists(t *testing.T) {
 	t.Parallel()
 	f := NewFeed(nil, func() bool { return true }) // using the store would panic
 	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"}, all)
-	if len(found) != 0 || err != nil {
-		t.Errorf("found %v, %v", found, err)
-	}
+	expect.That(t, len(found) == 0 && err == nil, "found %v, %v", found, err)
 }

@@ -36,15 +36,12 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		a, ttl, err := decode(Question{"example.com.", Type(rrtype)}, m)
-		if ttl < failureTTL || ttl > maxTTL {
-			t.Errorf("cached for %v", ttl)
-		}
+		expect.That(t, ttl >= failureTTL && ttl <= maxTTL, "cached for %v", ttl)
 		if err != nil {
 			return
 		}
-		if a.Status == "" || len(a.Addresses) > maxListed || len(a.Hosts) > maxListed || len(a.Policies) > maxPolicies {
-			t.Errorf("%+v exceeds its limits", a)
-		}
+		expect.That(t, a.Status != "" && len(a.Addresses) <= maxListed && len(a.Hosts) <= maxListed &&
+			len(a.Policies) <= maxPolicies, "%+v exceeds its limits", a)
 		for _, h := range a.Hosts {
 			expect.Equal(t, "is not a host name", h.Name, hostName(h.Name))
 		}

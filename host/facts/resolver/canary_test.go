@@ -18,62 +18,58 @@ import (
 // answers, and that it is asked again when it is honest.
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		handler dns.HandlerFunc
 		problem string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"answers everything": {resolvertest.Redirect, "answers for names that do not exist"},
 		"denies everything":  {resolvertest.Deny, "denies names that exist"},
 		"refuses everything": {func(w dns.ResponseWriter, r *dns.Msg) {
 			_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeRefused))
 		}, ""},
 		"answers nothing": {nil, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
-			r := newResolver(t, resolver.Config{}, server)
-			// verify asks the server. Without a handler it is silent, and is not waited for once it was asked
-			// everything.
-			verify := func(h dns.HandlerFunc) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if asked := new(atomic.Int32); h == nil {
-					h = func(dns.ResponseWriter, *dns.Msg) {
-						if asked.Add(1) == 4 {
-							cancel()
-						}
+	}, func(t *testing.T, tc testCase) {
+		server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
+		r := newResolver(t, resolver.Config{}, server)
+		// verify asks the server. Without a handler it is silent, and is not waited for once it was asked
+		// everything.
+		verify := func(h dns.HandlerFunc) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if asked := new(atomic.Int32); h == nil {
+				h = func(dns.ResponseWriter, *dns.Msg) {
+					if asked.Add(1) == 4 {
+						cancel()
 					}
 				}
-				server.HandleAll(h)
-				r.Verify(ctx)
 			}
-			r.Verify(t.Context())
-			if got := r.Problems(); len(got) != 0 {
-				t.Fatalf("problems of an honest server: %q", got)
+			server.HandleAll(h)
+			r.Verify(ctx)
+		}
+		r.Verify(t.Context())
+		got := r.Problems()
+		expect.Must(t, len(got) == 0, "problems of an honest server: %q", got)
+		lookUp(t, r, "a.example", resolver.A)
+		verify(tc.handler)
+		_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
+		if tc.problem == "" {
+			if err != nil || len(r.Problems()) != 0 {
+				t.Errorf("%v, problems %q: want the cached answer and none", err, r.Problems())
 			}
-			lookUp(t, r, "a.example", resolver.A)
-			verify(tc.handler)
-			_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
-			if tc.problem == "" {
-				if err != nil || len(r.Problems()) != 0 {
-					t.Errorf("%v, problems %q: want the cached answer and none", err, r.Problems())
-				}
-				return
-			}
-			if !errors.Is(err, resolver.ErrUntrusted) || !errors.Is(err, resolver.ErrUnanswered) {
-				t.Errorf("lookup of a cached name: %v, want %v", err, resolver.ErrUntrusted)
-			}
-			want := []string{"the DNS server " + server.Addr + " " + tc.problem}
-			expect.NoDiff(t, "problems", want, r.Problems())
-			verify(nil)
-			expect.NoDiff(t, "problems once the server is silent", want, r.Problems())
-			server.HandleAll(nil)
-			r.Verify(t.Context())
-			lookUp(t, r, "a.example", resolver.A)
-			expect.Equal(t, "the server was asked", server.Count("a.example A"), 2)
-		})
-	}
+			return
+		}
+		expect.That(t, errors.Is(err, resolver.ErrUntrusted) && errors.Is(err, resolver.ErrUnanswered),
+			"lookup of a cached name: %v, want %v", err, resolver.ErrUntrusted)
+		want := []string{"the DNS server " + server.Addr + " " + tc.problem}
+		expect.NoDiff(t, "problems", want, r.Problems())
+		verify(nil)
+		expect.NoDiff(t, "problems once the server is silent", want, r.Problems())
+		server.HandleAll(nil)
+		r.Verify(t.Context())
+		lookUp(t, r, "a.example", resolver.A)
+		expect.Equal(t, "the server was asked", server.Count("a.example A"), 2)
+	})
 }
 
 // TestHonestServerAmongOthers checks that only the honest ones of several servers are asked.
@@ -83,9 +79,8 @@ func TestHonestServerAmongOthers(t *testing.T) {
 	portal.HandleAll(resolvertest.Redirect)
 	r := newResolver(t, resolver.Config{}, portal, honest)
 	r.Verify(t.Context())
-	if got := lookUp(t, r, "a.example", resolver.A); !cmp.Equal(got.Addresses, addresses("192.0.2.1"), sameAnswer) {
-		t.Errorf("addresses %v", got.Addresses)
-	}
+	got := lookUp(t, r, "a.example", resolver.A)
+	expect.That(t, cmp.Equal(got.Addresses, addresses("192.0.2.1"), sameAnswer), "addresses %v", got.Addresses)
 	expect.Equal(t, "the server with false answers was asked", portal.Count("a.example A"), 0)
 	expect.Equal(t, "problems", len(r.Problems()), 1)
 }

@@ -40,9 +40,7 @@ func TestUnresponsiveServers(t *testing.T) {
 		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, Now: stopped.Now})
 	deadline := time.Now().Add(patient)
 	for i := 0; !errors.Is(lookUpNext(t, r, i), resolver.ErrUnresponsive); i++ {
-		if time.Now().After(deadline) {
-			t.Fatal("lookups still wait for an unresponsive server")
-		}
+		expect.Must(t, !time.Now().After(deadline), "lookups still wait for an unresponsive server")
 	}
 	responding.Store(true)
 	for i := 0; ; i++ {
@@ -50,9 +48,8 @@ func TestUnresponsiveServers(t *testing.T) {
 		if _, err := r.Lookup(t.Context(), q); err == nil {
 			break
 		}
-		if time.Now().After(deadline.Add(patient)) {
-			t.Fatal("lookups still fail although the server responds again")
-		}
+		expect.Must(t, !time.Now().After(deadline.Add(patient)),
+			"lookups still fail although the server responds again")
 	}
 }
 
@@ -77,8 +74,7 @@ func TestHangingNames(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if errors.Is(err, resolver.ErrUnresponsive) || time.Now().After(deadline) {
-			t.Fatalf("looking up good.example: %v", err)
-		}
+		expect.Must(t, !errors.Is(err, resolver.ErrUnresponsive) && !time.Now().After(deadline),
+			"looking up good.example: %v", err)
 	}
 }

@@ -110,9 +110,8 @@ func TestLateTimers(t *testing.T) {
 			t.Fatalf("lookup of %s: %v, want %v", name, err, ErrLate)
 		}
 	}
-	if n := r.health.timeouts.Load(); n != 0 || r.health.probing.Load() {
-		t.Errorf("%d lookups count as unanswered", n)
-	}
+	n := r.health.timeouts.Load()
+	expect.That(t, n == 0 && !r.health.probing.Load(), "%d lookups count as unanswered", n)
 }
 
 // TestLateProbe checks that a probe that this host delayed does not declare a server down, and that another one does.
@@ -136,9 +135,8 @@ func TestOwnFailures(t *testing.T) {
 		syscall.EMFILE: true, syscall.ENOBUFS: true, syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false,
 		context.DeadlineExceeded: false, errTruncated: false,
 	} {
-		if got := isOwn(fmt.Errorf("dialling: %w", err)); got != own {
-			t.Errorf("isOwn(%v) = %t", err, got)
-		}
+		got := isOwn(fmt.Errorf("dialling: %w", err))
+		expect.That(t, got == own, "isOwn(%v) = %t", err, got)
 	}
 }
 

@@ -44,9 +44,7 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	}
 	r := resolver.New(cfg)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, r.Close())
 	})
 	return r
 }
@@ -90,49 +88,47 @@ func TestLookup(t *testing.T) {
 		empty.example. 60 IN CNAME example.com.
 	`)
 	r := newResolver(t, resolver.Config{}, server)
-	for _, tc := range []struct {
-		name, host string
-		rrtype     resolver.Type
-		want       resolver.Answer
-	}{
-		{"IPv4 addresses, sorted, without duplicates", "Example.COM", resolver.A,
+	type testCase struct {
+		host   string
+		rrtype resolver.Type
+		want   resolver.Answer
+	}
+	expect.Each(t, map[string]testCase{
+		"IPv4 addresses, sorted, without duplicates": {"Example.COM", resolver.A,
 			resolver.Answer{Status: resolver.OK, Addresses: addresses("192.0.2.1", "192.0.2.2"), Records: 3,
 				TTL: 200 * time.Second}},
-		{"IPv6 addresses", "example.com.", resolver.AAAA,
+		"IPv6 addresses": {"example.com.", resolver.AAAA,
 			resolver.Answer{Status: resolver.OK, Addresses: addresses("2001:db8::1"), Records: 1, TTL: time.Minute}},
-		{"name servers", "example.com", resolver.NS,
+		"name servers": {"example.com", resolver.NS,
 			resolver.Answer{Status: resolver.OK, Records: 2, TTL: 2 * time.Hour,
 				Hosts: []resolver.Host{{Name: "a.ns.example"}, {Name: "b.ns.example"}}}},
-		{"mail servers by preference, without invalid host names", "example.com", resolver.MX,
+		"mail servers by preference, without invalid host names": {"example.com", resolver.MX,
 			resolver.Answer{Status: resolver.OK, Records: 3, TTL: time.Minute,
 				Hosts: []resolver.Host{{Name: "first.example", Preference: 10},
 					{Name: "second.example", Preference: 20}}}},
-		{"null MX", "nomail.example", resolver.MX,
+		"null MX": {"nomail.example", resolver.MX,
 			resolver.Answer{Status: resolver.OK, Hosts: []resolver.Host{{}}, Records: 1, TTL: time.Minute}},
-		{"policies, joined and escaped", "example.com", resolver.TXT,
+		"policies, joined and escaped": {"example.com", resolver.TXT,
 			resolver.Answer{Status: resolver.OK, Records: 3, TTL: time.Minute,
 				Policies: []string{`V=DMARC1; p=\000none`, "v=spf1 -all"}}},
-		{"delegation signer", "example.com", resolver.DS,
+		"delegation signer": {"example.com", resolver.DS,
 			resolver.Answer{Status: resolver.OK, Records: 1, TTL: time.Minute}},
-		{"CNAME chain", "www.example.com", resolver.A,
+		"CNAME chain": {"www.example.com", resolver.A,
 			resolver.Answer{Status: resolver.OK, Alias: "edge.example", Addresses: addresses("192.0.2.9"), Records: 1,
 				TTL: 30 * time.Second}},
-		{"CNAME of a name without such a record", "empty.example", resolver.Type(dns.TypeLOC),
+		"CNAME of a name without such a record": {"empty.example", resolver.Type(dns.TypeLOC),
 			resolver.Answer{Status: resolver.NoData, Alias: "example.com"}},
-		{"no such record", "nomail.example", resolver.A, resolver.Answer{Status: resolver.NoData}},
-		{"no such name", "missing.example.com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
-		{"CNAME of no such name", "dangling.example", resolver.A,
+		"no such record": {"nomail.example", resolver.A, resolver.Answer{Status: resolver.NoData}},
+		"no such name":   {"missing.example.com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
+		"CNAME of no such name": {"dangling.example", resolver.A,
 			resolver.Answer{Status: resolver.Dangling, Alias: "gone.invalid"}},
-		{"name longer than 253 bytes", strings.Repeat("long.", 60) + "com", resolver.A,
+		"name longer than 253 bytes": {strings.Repeat("long.", 60) + "com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
-		{"label longer than 63 bytes", strings.Repeat("l", 64) + ".com", resolver.A,
+		"label longer than 63 bytes": {strings.Repeat("l", 64) + ".com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			expect.NoDiff(t, "Lookup", tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		expect.NoDiff(t, "Lookup", tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer)
+	})
 }
 
 // clock is a manual clock.
@@ -155,29 +151,27 @@ func (c *clock) add(d time.Duration) {
 
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, zone, host string
-		ttl              time.Duration // when the next lookup queries the server again
-	}{
-		{"TTL of the record", "a.example. 120 IN A 192.0.2.1", "a.example", 2 * time.Minute},
-		{"minimum", "a.example. 0 IN A 192.0.2.1", "a.example", 30 * time.Second},
-		{"maximum", "a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
-		{"NXDOMAIN, TTL of the SOA record", "a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
-		{"NODATA, TTL of the SOA record", "a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}
-			r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
-			lookUp(t, r, tc.host, resolver.A)
-			c.add(tc.ttl - time.Millisecond)
-			lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
-			expect.Equal(t, "queries before the TTL has passed", server.Count(tc.host+" A"), 1)
-			c.add(time.Millisecond)
-			lookUp(t, r, tc.host, resolver.A)
-			expect.Equal(t, "queries after the TTL has passed", server.Count(tc.host+" A"), 2)
-		})
+	type testCase struct {
+		zone, host string
+		ttl        time.Duration // when the next lookup queries the server again
 	}
+	expect.Each(t, map[string]testCase{
+		"TTL of the record":               {"a.example. 120 IN A 192.0.2.1", "a.example", 2 * time.Minute},
+		"minimum":                         {"a.example. 0 IN A 192.0.2.1", "a.example", 30 * time.Second},
+		"maximum":                         {"a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
+		"NXDOMAIN, TTL of the SOA record": {"a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
+		"NODATA, TTL of the SOA record":   {"a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
+	}, func(t *testing.T, tc testCase) {
+		server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}
+		r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
+		lookUp(t, r, tc.host, resolver.A)
+		c.add(tc.ttl - time.Millisecond)
+		lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
+		expect.Equal(t, "queries before the TTL has passed", server.Count(tc.host+" A"), 1)
+		c.add(time.Millisecond)
+		lookUp(t, r, tc.host, resolver.A)
+		expect.Equal(t, "queries after the TTL has passed", server.Count(tc.host+" A"), 2)
+	})
 }
 
 func TestStale(t *testing.T) {
@@ -259,11 +253,12 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		first      handler
 		retryAfter time.Duration // 0: the default
 		servers    int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a packet is lost": {func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
 			if s.Count("a.example A") > 1 {
 				_ = w.WriteMsg(s.Reply(r))
@@ -272,22 +267,18 @@ func TestRetry(t *testing.T) {
 		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {},
 			time.Millisecond, 2},
 		"the first server fails": {respond(dns.RcodeServerFailure), patient, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var servers []*resolvertest.Server
-			for range c.servers {
-				servers = append(servers, resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"))
-			}
-			servers[0].Handle("a.example", c.first.on(servers[0]))
-			r := newResolver(t, resolver.Config{RetryAfter: c.retryAfter}, servers...)
-			expect.Equal(t, "answer", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		var servers []*resolvertest.Server
+		for range c.servers {
+			servers = append(servers, resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"))
+		}
+		servers[0].Handle("a.example", c.first.on(servers[0]))
+		r := newResolver(t, resolver.Config{RetryAfter: c.retryAfter}, servers...)
+		expect.Equal(t, "answer", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
+	})
 	r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
-	if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
-		t.Errorf("Lookup = %+v without a server", a)
-	}
+	a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
+	expect.That(t, err != nil, "Lookup = %+v without a server", a)
 }
 
 func TestBusyAndClosed(t *testing.T) {
@@ -312,9 +303,7 @@ func TestBusyAndClosed(t *testing.T) {
 	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
 	expect.Error(t, "a lookup beyond the limit returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrBusy)
 	close(released)
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, r.Close())
 	expect.Error(t, "a lookup after Close returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrClosed)
 	cancel()
 	wg.Wait()

@@ -4,7 +4,6 @@ package inprocess
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/server"
+	"assay/registry/expect"
 )
 
 // Serve runs a host in this process until stop is called or the test ends.
@@ -25,9 +25,7 @@ func Serve(t *testing.T, options server.Options, cfg *installation.Config) (url,
 	go func() { served <- server.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}, options) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-served; !errors.Is(err, server.ErrStopped) {
-			t.Errorf("the host ended with %v", err)
-		}
+		expect.Error(t, "the host ended with", <-served, server.ErrStopped)
 	})
 	t.Cleanup(stop)
 	lines := bufio.NewScanner(out)
@@ -35,9 +33,7 @@ func Serve(t *testing.T, options server.Options, cfg *installation.Config) (url,
 	if err == nil {
 		admin, err = server.ReadURL(lines, server.AdminGreeting)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return url, admin, stop
 }

@@ -136,9 +136,7 @@ func (h *host) check(t *testing.T, from, n int) {
 		_, err := h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
 			Fields: []check.Field{{Type: entity.Domain, Value: fmt.Sprintf("a%d.example.com", i)}}})
 		var unavailable *check.UnavailableError
-		if err != nil && !errors.As(err, &unavailable) {
-			t.Fatal(err)
-		}
+		expect.Must(t, err == nil || errors.As(err, &unavailable), "%v", err)
 		select {
 		case <-h.judged:
 		case <-t.Context().Done():
@@ -151,11 +149,12 @@ func (h *host) check(t *testing.T, from, n int) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	same := layerOf("same", "same", points(50))
-	for name, c := range map[string]struct {
+	type testCase struct {
 		base, trial *check.Lineup
 		outcome     Outcome
 		reason      string // of its withdrawal; empty: it is not withdrawn
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the same":                             {lineup(1, -6, same), lineup(2, -6, same), Same, ""},
 		"other weights with the same verdicts": {lineup(1, -6, same), lineup(2, -6.1, same), Same, ""},
 		"other weights": {lineup(1, -6, same), lineup(2, -4, same), Flipped,
@@ -176,20 +175,15 @@ func TestWatch(t *testing.T) {
 		}(), Flipped, "11 have another verdict"},
 		"a layer that only the other lineup has": {lineup(1, -6, same, layerOf("old", "old", byFact("dns.a"), "dns.a")),
 			lineup(2, 4, same), Same, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHost(t, c.base, c.trial, 0.01)
-			h.check(t, 0, 20)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			expect.Equal(t, "checks that ended as "+string(c.outcome), h.outcomes[c.outcome], 20)
-			if c.reason == "" && len(h.reasons) != 0 ||
-				c.reason != "" && (len(h.reasons) != 1 || !strings.Contains(h.reasons[0], c.reason)) {
-				t.Errorf("withdrawn %q, want %q", h.reasons, c.reason)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		h := newHost(t, c.base, c.trial, 0.01)
+		h.check(t, 0, 20)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		expect.Equal(t, "checks that ended as "+string(c.outcome), h.outcomes[c.outcome], 20)
+		expect.That(t, (c.reason != "" || len(h.reasons) == 0) && (c.reason == "" || len(h.reasons) == 1 &&
+			strings.Contains(h.reasons[0], c.reason)), "withdrawn %q, want %q", h.reasons, c.reason)
+	})
 }
 
 // What only the other lineup reads is looked up after the answer.
@@ -212,14 +206,11 @@ func TestWatchIgnores(t *testing.T) {
 	for range 20 {
 		h.check(t, 0, 1)
 	}
-	if h.outcomes[Flipped] != 1 || h.outcomes[Again] != 20 {
-		t.Errorf("outcomes %v", h.outcomes)
-	}
+	expect.That(t, h.outcomes[Flipped] == 1 && h.outcomes[Again] == 20, "outcomes %v", h.outcomes)
 	h.watch.Decided([]check.Record{{Decision: &check.Decision{Override: &check.Override{}, Revision: 2}}})
 	h.check(t, 1, 1) // is judged after all of them
-	if h.outcomes[Flipped] != 2 || h.outcomes[Failed] != 0 || len(h.reasons) != 0 {
-		t.Errorf("outcomes %v, withdrawn %q", h.outcomes, h.reasons)
-	}
+	expect.That(t, h.outcomes[Flipped] == 2 && h.outcomes[Failed] == 0 && len(h.reasons) == 0,
+		"outcomes %v, withdrawn %q", h.outcomes, h.reasons)
 }
 
 // Another canary, or one compared with another lineup, starts from nothing. A check of a canary that has ended is not
@@ -242,13 +233,11 @@ func TestWatchStartsAgain(t *testing.T) {
 	h.Live.Swap(again)
 	expect.Equal(t, "the summary of a canary with an earlier lineup", h.watch.Summary(), "")
 	h.check(t, 40, 10)
-	if got := h.watch.Summary(); !strings.HasPrefix(got, "of 10 values that it scored, 10 have another verdict") {
-		t.Errorf("summary %q", got)
-	}
+	got := h.watch.Summary()
+	expect.That(t, strings.HasPrefix(got, "of 10 values that it scored, 10 have another verdict"), "summary %q", got)
 	h.check(t, 30, 1)
-	if len(h.reasons) != 1 || !strings.HasPrefix(h.reasons[0], "4 Withdrawn: of 11 values") {
-		t.Errorf("withdrawn %q", h.reasons)
-	}
+	expect.That(t, len(h.reasons) == 1 && strings.HasPrefix(h.reasons[0], "4 Withdrawn: of 11 values"), "withdrawn %q",
+		h.reasons)
 	h.Live.Swap(lineup(5, -6, layer))
 	expect.Equal(t, "without a canary, the summary", h.watch.Summary(), "")
 }
@@ -287,7 +276,5 @@ func TestWatchLeavesOut(t *testing.T) {
 	h.watch.offer(trial{revision: 2, at: time.Now().Add(-2 * maxWait),
 		record: check.Record{Decision: &check.Decision{}}})
 	<-h.judged
-	if h.outcomes[LeftOut] != more+1 {
-		t.Errorf("outcomes %v, want one more that waited too long", h.outcomes)
-	}
+	expect.That(t, h.outcomes[LeftOut] == more+1, "outcomes %v, want one more that waited too long", h.outcomes)
 }

@@ -79,9 +79,7 @@ func TestChanceRarelyWithdraws(t *testing.T) {
 			}
 		}
 	}
-	if withdrawn > canaries/1000 {
-		t.Errorf("%d of %d were withdrawn", withdrawn, canaries)
-	}
+	expect.That(t, withdrawn <= canaries/1000, "%d of %d were withdrawn", withdrawn, canaries)
 }
 
 // A value counts once. The memory for that is bounded.
@@ -90,17 +88,12 @@ func TestCounted(t *testing.T) {
 	one := newTally()
 	for i := range maxSeen + 10 {
 		value := []byte(fmt.Sprint(i))
-		if one.counted(value) {
-			t.Fatalf("value %d was counted before", i)
-		}
+		expect.Must(t, !one.counted(value), "value %d was counted before", i)
 		one.count(value)
-		if !one.counted(value) {
-			t.Fatalf("value %d was not counted", i)
-		}
+		expect.Must(t, one.counted(value), "value %d was not counted", i)
 	}
-	if one.checks != maxSeen+10 || len(one.seen) != 10 {
-		t.Errorf("%d checks, %d remembered", one.checks, len(one.seen))
-	}
+	expect.That(t, one.checks == maxSeen+10 && len(one.seen) == 10, "%d checks, %d remembered", one.checks,
+		len(one.seen))
 }
 
 func TestTallyText(t *testing.T) {
@@ -118,7 +111,5 @@ func TestTallyText(t *testing.T) {
 		"instead of allow) and 3 failed (most often layer graph)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if strings.Contains(one.String(), "\n") {
-		t.Error("the text has several lines")
-	}
+	expect.That(t, !strings.Contains(one.String(), "\n"), "the text has several lines")
 }

@@ -114,10 +114,9 @@ func newSetting(t *testing.T) *setting {
 	key := expect.Value(activation.NewKey("operator", bytes.Repeat([]byte{1}, 32)))(t)
 	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
 	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
-	report, err := json.Marshal(replay.Report{References: map[entity.Type]int{entity.Domain: 1},
+	report := expect.Value(json.Marshal(replay.Report{References: map[entity.Type]int{entity.Domain: 1},
 		Types: []replay.TypeReport{{Type: "domain", Checks: 200, Verdicts: map[check.Verdict]map[check.Verdict]int{
-			check.Allow: {check.Block: 3, check.Allow: 197}}}}})
-	expect.NoError(t, err)
+			check.Allow: {check.Block: 3, check.Allow: 197}}}}}))(t)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
 		proposed: func() {}, activated: func() error { return nil }}
@@ -147,11 +146,12 @@ func (s *setting) inForce(t *testing.T) lineup.Verified {
 // A change is in force after all steps, or what was in force stays, with the reason.
 func TestPut(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		prepare func(t *testing.T, s *setting, c *Change)
 		number  int64  // of the activation that is in force afterwards
 		refused string // the error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"without hosts":    {func(_ *testing.T, s *setting, _ *Change) { s.db.host = nil }, 2, ""},
 		"within the limit": {func(_ *testing.T, _ *setting, c *Change) { c.Limit = .015 }, 2, ""},
 		"beyond the limit": {func(*testing.T, *setting, *Change) {}, 1, "nothing was changed, revision 1 stays in " +
@@ -197,20 +197,17 @@ func TestPut(t *testing.T) {
 			s.db.activated = func() error { s.db.host.Activation = 3; return nil }
 		}, 2, "activation 2 (revision 2) is stored, but no host runs it, but not everywhere:\n" +
 			"host a:1 moved on: activation 3 is in force by now"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSetting(t)
-			change := Change{Base: s.inForce(t), Lineup: weighted(8.5), Limit: .01, Reason: "a test"}
-			c.prepare(t, s, &change)
-			done, err := s.Put(t.Context(), change)
-			expect.Outcome(t, "the change", err, c.refused)
-			if now := s.inForce(t); now.Number != c.number || err == nil && (done.Activation != c.number ||
-				now.Reason != "a test" || (now.Canary != nil) != (change.Share != 0)) {
-				t.Errorf("in force: %+v, result %+v, want activation %d", now.Activation, done, c.number)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		s := newSetting(t)
+		change := Change{Base: s.inForce(t), Lineup: weighted(8.5), Limit: .01, Reason: "a test"}
+		c.prepare(t, s, &change)
+		done, err := s.Put(t.Context(), change)
+		expect.Outcome(t, "the change", err, c.refused)
+		if now := s.inForce(t); now.Number != c.number || err == nil && (done.Activation != c.number ||
+			now.Reason != "a test" || (now.Canary != nil) != (change.Share != 0)) {
+			t.Errorf("in force: %+v, result %+v, want activation %d", now.Activation, done, c.number)
+		}
+	})
 }
 
 // Who is too late gets the differences of both changes from the lineup from which both derive.
@@ -243,15 +240,12 @@ func TestConflict(t *testing.T) {
 			theirs, own := conflict.Theirs[0], conflict.Own[0]
 			got = theirs.From + " " + theirs.To + ", " + own.From + " " + own.To
 		}
-		if got != c.want || conflict.InForce.Number != 2 || conflict.Meanwhile != (name == "meanwhile") ||
-			conflict.Unknown != (name == "unknown") {
-			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, conflict)
-		}
+		expect.That(t, got == c.want && conflict.InForce.Number == 2 && conflict.Meanwhile == (name == "meanwhile") &&
+			conflict.Unknown == (name == "unknown"), "%s: %q, want %q; %+v", name, got, c.want, conflict)
 	}
 	err := s.CheckBase(t.Context(), weighted(8.5), s.inForce(t))
-	if err != nil || s.events[len(s.events)-1].NoBase != 2 {
-		t.Errorf("a lineup without a base: %v, %+v", err, s.events)
-	}
+	expect.That(t, err == nil && s.events[len(s.events)-1].NoBase == 2, "a lineup without a base: %v, %+v", err,
+		s.events)
 }
 
 // A canary starts, changes and ends, and a rollback leads back to any lineup that was in force.
@@ -265,9 +259,7 @@ func TestChangesAtOnce(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		expect.That(t, got == want, "got %q, want %q", got, want)
 	}
 	start := func(activation.Activation) (Activated, error) {
 		return s.Put(t.Context(), Change{Base: s.inForce(t), Lineup: weighted(9), Share: 5, Limit: 1})
@@ -305,9 +297,8 @@ func TestChangesAtOnce(t *testing.T) {
 	do("revision 1", rollback(0))
 	do("canary revision 2 for 5% of the accounts", start)
 	do("revision 2", rollback(0)) // which was in force before revision 1
-	if last := s.events[len(s.events)-2]; last.EndsCanary != 2 {
-		t.Errorf("no warning that the canary ends: %+v", last)
-	}
+	last := s.events[len(s.events)-2]
+	expect.That(t, last.EndsCanary == 2, "no warning that the canary ends: %+v", last)
 	do("revision 1", rollback(1))
 	expect.Value(lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator))(t)
 	do("reading lineup: there is no such lineup revision", rollback(3)) // it was never in force
@@ -326,13 +317,11 @@ func TestChangedCanary(t *testing.T) {
 		"limit": {CanaryChange{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
 		"both":  {CanaryChange{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
 	} {
-		if got := c.change.of(canary); *got != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := c.change.of(canary)
+		expect.That(t, *got == c.want, "%s: %+v", name, got)
 	}
-	if got := (CanaryChange{End: true}).of(canary); got != nil || canary.Share != 5 {
-		t.Errorf("ended: %+v", got)
-	}
+	got := (CanaryChange{End: true}).of(canary)
+	expect.That(t, got == nil && canary.Share == 5, "ended: %+v", got)
 }
 
 // A lineup whose layers could together burn more fuel than a check's deadline allows brings a warning.
@@ -345,7 +334,5 @@ func TestSlowTypes(t *testing.T) {
 		t.Errorf("200 million units: %v", got)
 	}
 	got := slowTypes([]registry.Manifest{both, both, email, email, both}, limit)
-	if len(got) != 1 || got[0] != (SlowType{"email", 250_000_000}) {
-		t.Errorf("250 million units: %v", got)
-	}
+	expect.That(t, len(got) == 1 && got[0] == (SlowType{"email", 250_000_000}), "250 million units: %v", got)
 }

@@ -148,9 +148,8 @@ func TestWatch(t *testing.T) {
 		case found:
 			got = alarm
 		}
-		if got != c.want || found && (f.Layer != "graph" || f.Revision != 7 || !strings.Contains(f.Reason, c.reason)) {
-			t.Errorf("%s: found %q, %+v, want %q: %s", name, got, f, c.want, c.reason)
-		}
+		expect.That(t, got == c.want && (!found || f.Layer == "graph" && f.Revision == 7 &&
+			strings.Contains(f.Reason, c.reason)), "%s: found %q, %+v, want %q: %s", name, got, f, c.want, c.reason)
 	}
 }
 

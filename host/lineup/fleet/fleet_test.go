@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"assay/host/lineup/fleet"
+	"assay/registry/expect"
 )
 
 // beats is a roster that remembers the reports, and fails to store some of them.
@@ -62,9 +63,8 @@ func TestBeatEndsBeforeRemoval(t *testing.T) {
 	p := &fleet.Pulse{Roster: roster, ID: "host_a", Log: slog.New(slog.DiscardHandler),
 		State: func() fleet.State { return fleet.State{} }}
 	p.Run(ctx)
-	if roster.givenUp != nil || !roster.removed {
-		t.Errorf("the beat ended with %v, the host was removed: %t", roster.givenUp, roster.removed)
-	}
+	expect.That(t, roster.givenUp == nil && roster.removed, "the beat ended with %v, the host was removed: %t",
+		roster.givenUp, roster.removed)
 }
 
 // A host stores what its shadow layers found every ten seconds at most, when it has changed, and again after a failure.
@@ -94,9 +94,7 @@ func TestPulseReportsShadow(t *testing.T) {
 			synctest.Wait()
 			roster.mu.Lock()
 			defer roster.mu.Unlock()
-			if !slices.Equal(roster.reports, reports) {
-				t.Errorf("stored %q, want %q", roster.reports, reports)
-			}
+			expect.That(t, slices.Equal(roster.reports, reports), "stored %q, want %q", roster.reports, reports)
 		}
 		want(30 * time.Second)
 		find("[1]")
@@ -119,8 +117,7 @@ func TestPulseReportsShadow(t *testing.T) {
 		}
 		stop()
 		running.Wait()
-		if n := len(roster.reports); n > 3 {
-			t.Errorf("%d reports were stored: %q", n, roster.reports)
-		}
+		n := len(roster.reports)
+		expect.That(t, n <= 3, "%d reports were stored: %q", n, roster.reports)
 	})
 }

@@ -93,12 +93,13 @@ var old = fleet.State{Activation: 1, Revision: 1}
 
 func TestPrepare(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		steps  []func(r *roster)
 		events []string
 		ready  int
 		err    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"without hosts": {nil, nil, 0, ""},
 		"all hosts": {[]func(r *roster){
 			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
@@ -129,27 +130,21 @@ func TestPrepare(t *testing.T) {
 			func(r *roster) { r.answer("a", fleet.Ready, ""); r.add("b", 0, old) },
 			func(r *roster) { r.answer("b", fleet.Ready, "") },
 		}, []string{"a ready", "b ready"}, 2, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := &roster{steps: c.steps}
-			run, events := rollout(r)
-			p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
-			wantEvents(t, events, c.events...)
-			expect.Outcome(t, "preparing", err, c.err)
-			if err == nil {
-				expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
-				expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
-				err = p.Close()
-				if err != nil {
-					t.Error(err)
-				}
-			}
-			if len(r.proposed) != 1 || len(r.withdrawn) != 1 || r.withdrawn[0] != r.proposed[0].ID {
-				t.Errorf("proposed %+v, withdrew %v", r.proposed, r.withdrawn)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := &roster{steps: c.steps}
+		run, events := rollout(r)
+		p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
+		wantEvents(t, events, c.events...)
+		expect.Outcome(t, "preparing", err, c.err)
+		if err == nil {
+			expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
+			expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
+			err = p.Close()
+			expect.NoError(t, err)
+		}
+		expect.That(t, len(r.proposed) == 1 && len(r.withdrawn) == 1 && r.withdrawn[0] == r.proposed[0].ID,
+			"proposed %+v, withdrew %v", r.proposed, r.withdrawn)
+	})
 }
 
 func TestAwait(t *testing.T) {
@@ -157,12 +152,13 @@ func TestAwait(t *testing.T) {
 	switched := fleet.State{Activation: 2, Revision: 2}
 	later := fleet.State{Activation: 3, Revision: 1}
 	broken := fleet.State{Activation: 1, Revision: 1, Refused: 2, Problem: "the key is not trusted"}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		steps   []func(r *roster)
 		events  []string
 		running int
 		err     string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"without hosts": {nil, nil, 0, ""},
 		"all hosts": {[]func(r *roster){
 			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
@@ -187,19 +183,15 @@ func TestAwait(t *testing.T) {
 			func(r *roster) { r.add("a", 0, fleet.State{Refused: 1, Problem: "stale"}) },
 			func(r *roster) { r.add("a", 0, switched) },
 		}, []string{"a switched"}, 1, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run, events := rollout(&roster{steps: c.steps})
-			running, err := run.Await(t.Context(), 2)
-			wantEvents(t, events, c.events...)
-			var incomplete *fleet.NotEverywhereError
-			if (err == nil) != (c.err == "") || err != nil && (err.Error() != c.err || !errors.As(err, &incomplete)) {
-				t.Errorf("error %v, want %q", err, c.err)
-			}
-			expect.Equal(t, "hosts run it", len(running), c.running)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		run, events := rollout(&roster{steps: c.steps})
+		running, err := run.Await(t.Context(), 2)
+		wantEvents(t, events, c.events...)
+		var incomplete *fleet.NotEverywhereError
+		expect.That(t, (err == nil) == (c.err == "") && (err == nil || err.Error() == c.err &&
+			errors.As(err, &incomplete)), "error %v, want %q", err, c.err)
+		expect.Equal(t, "hosts run it", len(running), c.running)
+	})
 }
 
 // A command that is interrupted withdraws its candidate.
@@ -208,8 +200,7 @@ func TestPrepareInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	r := &roster{steps: []func(r *roster){func(r *roster) { r.add("a", 0, old) }, func(*roster) { interrupt() }}}
 	run, _ := rollout(r)
-	if p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"}); !errors.Is(err, context.Canceled) || p != nil {
-		t.Errorf("prepared %+v, %v", p, err)
-	}
+	p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"})
+	expect.That(t, errors.Is(err, context.Canceled) && p == nil, "prepared %+v, %v", p, err)
 	expect.Equal(t, "withdrew", len(r.withdrawn), 1)
 }

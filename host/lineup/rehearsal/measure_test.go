@@ -32,9 +32,7 @@ func TestVectorsCoverAnswers(t *testing.T) {
 	random, answers := rand.New(rand.NewPCG(1, 2)), map[string]int{}
 	for range VectorCount {
 		facts := vector(random)
-		if len(facts["domain.registrable"]) > 253 {
-			t.Fatalf("%q is longer than a name", facts)
-		}
+		expect.Must(t, len(facts["domain.registrable"]) <= 253, "%q is longer than a name", facts)
 		answers[described(facts)]++
 	}
 	has := func(want string) bool {
@@ -47,11 +45,7 @@ func TestVectorsCoverAnswers(t *testing.T) {
 	}
 	for _, want := range []string{"…”", "abstained true", "abstained false, score 0, ",
 		"abstained false, score 20, ", "abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
-		if !has(want) {
-			t.Errorf("no vector leads to %q", want)
-		}
+		expect.That(t, has(want), "no vector leads to %q", want)
 	}
-	if len(answers) < VectorCount/2 {
-		t.Errorf("only %d different answers", len(answers))
-	}
+	expect.That(t, len(answers) >= VectorCount/2, "only %d different answers", len(answers))
 }

@@ -81,13 +81,14 @@ func packed(t *testing.T, wasm []byte) registry.Module {
 // TestIssue measures modules. Those whose answers depend on anything but the input get no passport.
 func TestIssue(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		wasm    []byte
 		process string
 		want    string // of the error
 		is      error
 		check   func(Passport) bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"scores": {wasm: plain("\x41\x00\x0b"), check: func(p Passport) bool {
 			warnings, err := p.Judge()
 			return err == nil && len(warnings) == 0 && slices.Equal(p.Unread, []string{"domain.ascii"}) &&
@@ -111,28 +112,21 @@ func TestIssue(t *testing.T) {
 		"a process fails":     {process: "fail", want: "the process failed"},
 		"a process is silent": {process: "print nothing", want: "printed no passport"},
 		"processes disagree":  {process: "print its ID", is: ErrNotDeterministic, want: "two processes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			process := "measure"
-			if test.process != "" {
-				process, test.wasm = test.process, plain("\x41\x00\x0b")
-			}
-			m := packed(t, test.wasm)
-			p, err := Issue(t.Context(), []string{os.Args[0], process}, m)
-			if test.check == nil {
-				if err == nil || !strings.Contains(err.Error(), test.want) ||
-					test.is != nil && !errors.Is(err, test.is) {
-					t.Errorf("%v does not contain %q", err, test.want)
-				}
-				return
-			}
-			expect.NoError(t, err)
-			if !test.check(p) || p.Digest != m.Digest.String() || p.Plugin != "guest@1.0.0" {
-				t.Errorf("%+v", p)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		process := "measure"
+		if test.process != "" {
+			process, test.wasm = test.process, plain("\x41\x00\x0b")
+		}
+		m := packed(t, test.wasm)
+		p, err := Issue(t.Context(), []string{os.Args[0], process}, m)
+		if test.check == nil {
+			expect.That(t, err != nil && strings.Contains(err.Error(), test.want) &&
+				(test.is == nil || errors.Is(err, test.is)), "%v does not contain %q", err, test.want)
+			return
+		}
+		expect.NoError(t, err)
+		expect.That(t, test.check(p) && p.Digest == m.Digest.String() && p.Plugin == "guest@1.0.0", "%+v", p)
+	})
 }
 
 // TestJudge checks which budgets are too small.
@@ -151,10 +145,8 @@ func TestJudge(t *testing.T) {
 			{"domain", 10, 2, 1}, {"email", 10, 0, 0}}}, warnings: 1},
 	} {
 		warnings, err := test.passport.Judge()
-		if len(warnings) != test.warnings || (err != nil) != (test.err != "") ||
-			err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %q, %v", name, warnings, err)
-		}
+		expect.That(t, len(warnings) == test.warnings && (err != nil) == (test.err != "") &&
+			(err == nil || strings.Contains(err.Error(), test.err)), "%s: %q, %v", name, warnings, err)
 	}
 }
 
@@ -166,7 +158,5 @@ func TestHonestBands(t *testing.T) {
 	m := packed(t, plain("\x41\x00\x0b"))
 	m.Manifest.Entities = []string{"domain", "email", "phone", "iban"}
 	values, err := samples(m)
-	if err != nil || len(values) < len(Corpus())+len(Honest()) {
-		t.Errorf("%d values, %v", len(values), err)
-	}
+	expect.That(t, err == nil && len(values) >= len(Corpus())+len(Honest()), "%d values, %v", len(values), err)
 }

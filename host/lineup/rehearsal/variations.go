@@ -104,9 +104,7 @@ func variedAddresses(e entity.Entity) (all [][2]string) {
 	for _, v := range variedNames(e, 253-len(local)) {
 		all = append(all, [2]string{v[0], local + "@" + v[1]})
 	}
-	return append(all,
-		[2]string{"the longest local part", strings.Repeat(local, 1+64/len(local))[:64] + "@" + domain},
+	return append(all, [2]string{"the longest local part", strings.Repeat(local, 1+64/len(local))[:64] + "@" + domain},
 		[2]string{"the longest tag", local + "+" + strings.Repeat("long", 16)[:max(0, 63-len(local))] + "@" + domain},
-		[2]string{"quotation marks", `"“a” \"b\" :)"@` + domain},
-		[2]string{"another script", "пример.例え.ß@" + domain})
+		[2]string{"quotation marks", `"“a” \"b\" :)"@` + domain}, [2]string{"another script", "пример.例え.ß@" + domain})
 }

@@ -26,9 +26,8 @@ func TestVariations(t *testing.T) {
 	expect.NoDiff(t, "again", all, Variations(cases))
 	got := map[entity.Type]map[string]Variation{}
 	for _, v := range all {
-		if _, err := entity.Parse(v.Type, v.Value, v.Country); err != nil {
-			t.Errorf("%s: %v", v.How, err)
-		}
+		_, err := entity.Parse(v.Type, v.Value, v.Country)
+		expect.That(t, err == nil, "%s: %v", v.How, err)
 		if got[v.Type] == nil {
 			got[v.Type] = map[string]Variation{}
 		}
@@ -47,19 +46,15 @@ func TestVariations(t *testing.T) {
 		expect.NoDiff(t, string(kind), want, slices.Sorted(maps.Keys(got[kind])))
 	}
 	facts := got[entity.Domain]["long facts"].Facts
-	if len(facts["rdap.registrar"]) < 250 || facts["rdap.age_days"] != "3" || facts["config.words"] != "a b" {
-		t.Errorf("long facts: %q", facts)
-	}
-	if n := len(got[entity.Domain]["the longest name"].Value); n != 253 {
-		t.Errorf("the longest name has %d bytes", n)
-	}
+	expect.That(t, len(facts["rdap.registrar"]) >= 250 && facts["rdap.age_days"] == "3" &&
+		facts["config.words"] == "a b", "long facts: %q", facts)
+	expect.Equal(t, "bytes of the longest name", len(got[entity.Domain]["the longest name"].Value), 253)
 	many := make([]registry.Case, 200)
 	for i := range many {
 		many[i] = registry.Case{Type: "domain", Value: "shop" + strings.Repeat("x", i%40) + ".example"}
 	}
-	if n := len(Variations(slices.Repeat(many, 2))); n > maxVariations {
-		t.Errorf("%d variations", n)
-	}
+	n := len(Variations(slices.Repeat(many, 2)))
+	expect.That(t, n <= maxVariations, "%d variations", n)
 }
 
 // A layer that fails for long names passes its only case and fails for variations of it, in its tests, in measurements
@@ -74,11 +69,9 @@ func TestVariationsFindFailures(t *testing.T) {
 	defer func() { expect.NoError(t, p.Close(context.WithoutCancel(t.Context()))) }()
 	r := expect.Value(Cases(t.Context(), p, cases))(t)
 	failed := r.Cases[1:]
-	if len(r.Cases[0].Differences) > 0 || r.Failed != len(failed) || r.Varied < 6 || len(failed) < 3 ||
-		!strings.HasPrefix(failed[0].Name, "the longest name: a1b") ||
-		!strings.Contains(failed[0].Differences[0], "the layer failed: trap") {
-		t.Errorf("%+v", r)
-	}
+	expect.That(t, len(r.Cases[0].Differences) == 0 && r.Failed == len(failed) && r.Varied >= 6 && len(failed) >= 3 &&
+		strings.HasPrefix(failed[0].Name, "the longest name: a1b") &&
+		strings.Contains(failed[0].Differences[0], "the layer failed: trap"), "%+v", r)
 	values := expect.Value(samples(m))(t)
 	for _, v := range Variations(expect.Value(m.Cases())(t)) {
 		if !slices.ContainsFunc(values, func(s sample) bool { return s.Type == v.Type && s.Value == v.Value }) {

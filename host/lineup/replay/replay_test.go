@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,121 +13,6 @@ import (
 	"assay/host/lineup/replay"
 	"assay/registry/expect"
 )
-
-var (
-	bands = check.Bands{Review: 40, Block: 70}
-	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-)
-
-// layerFunc is a function that acts as a layer.
-type layerFunc func(in check.Input) (check.Result, error)
-
-func (f layerFunc) Score(_ context.Context, in check.Input) (check.Result, error) { return f(in) }
-
-// pointsOf returns a layer with one signal, whose points are those of a fact times a factor.
-func pointsOf(fact string, factor int) layerFunc {
-	return func(in check.Input) (check.Result, error) {
-		text, _ := in.Get(fact)
-		points := min(len(text)*factor, 100)
-		return check.Result{Score: points, Signals: []check.Signal{{Points: points, Code: "points:of:" + fact}}}, nil
-	}
-}
-
-func failing(reason check.FailureReason) layerFunc {
-	return func(check.Input) (check.Result, error) { return check.Result{}, &check.Failure{Reason: reason} }
-}
-
-// member returns a layer for all types.
-func member(name, recipe string, weight float64, layer check.Layer, facts ...string) check.Member {
-	weights := check.ByType{}
-	for _, t := range entity.Types() {
-		weights[t] = weight
-	}
-	return check.Member{Name: name, Version: "1.0.0", Weight: weights, Range: check.Range{0, 100},
-		Entities: entity.Types(), Facts: facts, Layer: layer, Recipe: recipe}
-}
-
-// lineup returns a lineup with the same bias for all types.
-func lineup(bias float64, bands check.Bands, members ...check.Member) *check.Lineup {
-	biases := check.ByType{}
-	for _, t := range entity.Types() {
-		biases[t] = bias
-	}
-	return check.NewLineup(1, biases, bands, members)
-}
-
-// local returns a lineup of a layer, built from the recipe, whose points are the length of the value.
-func local(recipe string) *check.Lineup {
-	return lineup(-2, bands, member("local", recipe, 3, pointsOf("entity.value", 3)))
-}
-
-// host is a Checker whose ledger, observer and lookups are simple.
-type host struct {
-	check.Checker
-
-	ring     *replay.Ring
-	recorded []check.Record
-}
-
-func newHost(l *check.Lineup) *host {
-	h := &host{ring: replay.NewRing(1000, 1<<20)}
-	h.Checker = check.Checker{Live: &check.Live{}, Collector: h, Ledger: h, Observer: h, Memory: h.ring,
-		Now: func() time.Time { return start }, Deadline: time.Minute}
-	h.Live.Swap(l)
-	return h
-}
-
-// Collect implements check.Collector: the only fact that is looked up is the value's last byte, many times.
-func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (entity.Facts, []string, error) {
-	facts := entity.Facts{}
-	if slices.Contains(wanted, "dns.status") {
-		last := e.Value[len(e.Value)-1]
-		facts["dns.status"] = string(make([]byte, last%32))
-	}
-	return facts, nil, nil
-}
-
-func (h *host) Append(_ context.Context, records ...check.Record) error {
-	for i := range records {
-		records[i].Pseudonym = pseudonymOf(records[i].Entity)
-	}
-	h.recorded = append(h.recorded, records...)
-	return nil
-}
-
-// pseudonymOf returns a made-up pseudonym.
-func pseudonymOf(e entity.Entity) []byte {
-	return append(make([]byte, 0, 32), fmt.Sprintf("%-32.32s", e.Value)...)
-}
-
-func (h *host) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
-func (h *host) CheckDone(*check.Decision, time.Duration)            {}
-
-// values are checked in every test. Their lengths differ, and with them the scores.
-func values() (all []check.Field) {
-	for i := range 30 {
-		all = append(all, check.Field{Type: entity.Domain, Value: fmt.Sprintf("a%0*d.example.com", i+1, i)},
-			check.Field{Type: entity.Email, Value: fmt.Sprintf("b%0*d@example.org", i+1, i)})
-	}
-	return all
-}
-
-func (h *host) check(t *testing.T, f check.Field) *check.Decision {
-	t.Helper()
-	pro, _ := check.PlanNamed("pro")
-	return expect.Value(h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
-		Fields: []check.Field{f}}))(t)
-}
-
-// checked returns a host that checked all values.
-func checked(t *testing.T) *host {
-	t.Helper()
-	h := newHost(local("1"))
-	for _, v := range values() {
-		h.check(t, v)
-	}
-	return h
-}
 
 // TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with the
 // candidate in force.
@@ -167,12 +51,13 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 	refused := member("status", "status 2", 4, failing(check.Refused))
 	mended := member("lame", "lame 2", 2, pointsOf("entity.type", 10))
 	renamed := member("global", "local 1", 3, local, "entity.value")
-	for name, c := range map[string]struct {
+	type testCase struct {
 		bias    float64
 		bands   check.Bands
 		members []check.Member
 		flips   bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the same lineup":           {-4, bands, base(), false},
 		"another bias":              {-3, bands, base(), true},
 		"other bands":               {-4, check.Bands{Review: 30, Block: 80}, base(), true},
@@ -195,91 +80,53 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		"a renamed layer":           {-4, bands, replaced(0, renamed), false},
 		"everything but the facts":  {1, check.Bands{Review: 20, Block: 50}, []check.Member{required, floored}, true},
 		"every score is the lowest": {-20, bands, base(), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			now := newHost(lineup(-4, bands, base()...))
-			next := newHost(lineup(c.bias, c.bands, c.members...))
-			want, flips := map[string]int{}, 0
-			for _, v := range values() {
-				before, after := now.check(t, v), next.check(t, v)
-				want[fmt.Sprint(v.Type, " ", before.Verdict, " to ", after.Verdict)]++
-				if before.Verdict != after.Verdict {
-					flips++
+	}, func(t *testing.T, c testCase) {
+		now := newHost(lineup(-4, bands, base()...))
+		next := newHost(lineup(c.bias, c.bands, c.members...))
+		want, flips := map[string]int{}, 0
+		for _, v := range values() {
+			before, after := now.check(t, v), next.check(t, v)
+			want[fmt.Sprint(v.Type, " ", before.Verdict, " to ", after.Verdict)]++
+			if before.Verdict != after.Verdict {
+				flips++
+			}
+			predicted := predict(t, now.single(t, v), next)
+			got := predicted.Types[0].Verdicts[before.Verdict][after.Verdict]
+			expect.That(t, got == 1, "%s: %s becomes %s, predicted %v", v.Value, before.Verdict, after.Verdict,
+				predicted.Types[0].Verdicts)
+			after5 := replay.Histogram{}
+			after5[min(after.Score/5, 19)] = 1
+			expect.Equal(t, v.Value, predicted.Types[0].After, after5)
+		}
+		for i, r := range now.recorded {
+			fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+			expect.NoError(t, err)
+			d := next.recorded[i].Decision
+			expect.That(t, fused.Score == d.Score && fused.Verdict == d.Verdict && len(layers) == len(d.Layers),
+				"%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
+		}
+		report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
+		got := map[string]int{}
+		for _, typed := range report.Types {
+			for from, verdicts := range typed.Verdicts {
+				for to, n := range verdicts {
+					got[fmt.Sprint(typed.Type, " ", from, " to ", to)] += n
 				}
-				predicted := predict(t, now.single(t, v), next)
-				if got := predicted.Types[0].Verdicts[before.Verdict][after.Verdict]; got != 1 {
-					t.Errorf("%s: %s becomes %s, predicted %v", v.Value, before.Verdict, after.Verdict,
-						predicted.Types[0].Verdicts)
-				}
-				after5 := replay.Histogram{}
-				after5[min(after.Score/5, 19)] = 1
-				expect.Equal(t, v.Value, predicted.Types[0].After, after5)
-			}
-			for i, r := range now.recorded {
-				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-				expect.NoError(t, err)
-				d := next.recorded[i].Decision
-				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
-					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
-				}
-			}
-			report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
-			got := map[string]int{}
-			for _, typed := range report.Types {
-				for from, verdicts := range typed.Verdicts {
-					for to, n := range verdicts {
-						got[fmt.Sprint(typed.Type, " ", from, " to ", to)] += n
-					}
-				}
-			}
-			expect.NoDiff(t, "observed and predicted", want, got)
-			if report.Flips() != flips || (flips > 0) != c.flips {
-				t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
-			}
-			causes := 0
-			for _, s := range report.Signals {
-				causes += s.Flips
-			}
-			expect.Equal(t, "flips with a cause", causes, flips)
-		})
-	}
-}
-
-// collect returns a function that looks up facts for a record, which must not have been looked up for it.
-func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []string) (entity.Facts, error) {
-	return func(ctx context.Context, wanted []string) (entity.Facts, error) {
-		for _, fact := range wanted {
-			if _, known := r.LookedUp[fact]; known {
-				t.Errorf("%s is looked up again", fact)
 			}
 		}
-		facts, _, err := h.Collect(ctx, "", r.Entity, wanted)
-		return facts, err
-	}
+		expect.NoDiff(t, "observed and predicted", want, got)
+		if report.Flips() != flips || (flips > 0) != c.flips {
+			t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
+		}
+		causes := 0
+		for _, s := range report.Signals {
+			causes += s.Flips
+		}
+		expect.Equal(t, "flips with a cause", causes, flips)
+	})
 }
 
 func abstain(check.Input) (check.Result, error) { return check.Result{Abstained: true}, nil }
-
-// single returns a host that remembers one check only.
-func (h *host) single(t *testing.T, f check.Field) *host {
-	t.Helper()
-	one := newHost(h.lineup(t))
-	one.check(t, f)
-	return one
-}
-
-func (h *host) lineup(t *testing.T) *check.Lineup {
-	t.Helper()
-	ref := h.Live.Acquire()
-	ref.Release()
-	return ref.Lineup
-}
-
-func predict(t *testing.T, now, next *host) *replay.Report {
-	t.Helper()
-	return expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
-}
 
 var errBusy = errors.New("too much processor time")
 
@@ -294,14 +141,11 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 		return pointsOf("entity.value", 3)(in)
 	})))
 	report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next, nil))(t)
-	if len(report.Types) != 2 || report.Types[0].Refused != 0 || report.Types[1].Refused != 30 ||
-		report.Types[1].Checks != 30 {
-		t.Errorf("%+v", report.Types)
-	}
+	expect.That(t, len(report.Types) == 2 && report.Types[0].Refused == 0 && report.Types[1].Refused == 30 &&
+		report.Types[1].Checks == 30, "%+v", report.Types)
 	again := expect.Value(now.ring.Replay(t.Context(), next, next, nil))(t)
-	if len(again.Types) != 1 || again.Types[0].Checks != 30 || again.Flips() != 0 {
-		t.Errorf("refused by the lineup in force too: %+v", again.Types)
-	}
+	expect.That(t, len(again.Types) == 1 && again.Types[0].Checks == 30 && again.Flips() == 0,
+		"refused by the lineup in force too: %+v", again.Types)
 }
 
 // A call that the host could not complete is repeated.
@@ -317,10 +161,8 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 			}
 			return pointsOf("entity.value", 3)(in)
 		}))), nil)
-	if err != nil || calls != 3 || report.Types[0].Refused != 0 ||
-		report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
-		t.Errorf("after %d calls: %+v, %v", calls, report, err)
-	}
+	expect.That(t, err == nil && calls == 3 && report.Types[0].Refused == 0 &&
+		report.Types[0].Verdicts[check.Allow][check.Allow] == 1, "after %d calls: %+v, %v", calls, report, err)
 }
 
 // What the lineup in force already changed since the checks is not the candidate's doing.
@@ -344,9 +186,7 @@ func TestReplayComparesWithTheLineupInForce(t *testing.T) {
 		"what was in force before that": {lineup(-2, bands, local, status), true},
 	} {
 		report := expect.Value(now.ring.Replay(t.Context(), forced, c.next, nil))(t)
-		if (report.Flips() > 0) != c.flips || report.Types[0].Checks != 30 {
-			t.Errorf("%s: %+v", name, report.Types)
-		}
+		expect.That(t, (report.Flips() > 0) == c.flips && report.Types[0].Checks == 30, "%s: %+v", name, report.Types)
 	}
 }
 
@@ -356,13 +196,10 @@ func TestReport(t *testing.T) {
 	now.check(t, values()[0])
 	candidate := lineup(2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
 	report, err := now.ring.Report(t.Context(), now.Live, candidate, nil)
-	if err != nil || report.Flips() != 1 || len(report.ReferenceFlips) == 0 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Flips() == 1 && len(report.ReferenceFlips) != 0, "%+v, %v", report, err)
 	report, err = now.ring.Report(t.Context(), &check.Live{}, candidate, nil)
-	if err != nil || report.Flips() != 0 || len(report.Types)+len(report.References) != 0 {
-		t.Errorf("without a lineup in force: %+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Flips() == 0 && len(report.Types)+len(report.References) == 0,
+		"without a lineup in force: %+v, %v", report, err)
 }
 
 // Facts that nobody looked up when a check was answered are missing for a new layer, which the report says.
@@ -380,9 +217,7 @@ func TestMissingFactsAreCounted(t *testing.T) {
 	} {
 		report, err := now.ring.Replay(t.Context(), now.lineup(t),
 			lineup(-2, bands, old, member("new", "1", 1, pointsOf("dns.status", 1), c.facts...)), nil)
-		if err != nil || report.Types[0].Missing != c.missing {
-			t.Errorf("%s: %v, %+v", name, err, report)
-		}
+		expect.That(t, err == nil && report.Types[0].Missing == c.missing, "%s: %v, %+v", name, err, report)
 	}
 }
 
@@ -396,9 +231,8 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 		now.check(t, v)
 		want, r := next.check(t, v), now.recorded[i]
 		fused, _, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-		if err != nil || fused.Score != want.Score {
-			t.Errorf("%s: rescored %d, %v, observed %d", v.Value, fused.Score, err, want.Score)
-		}
+		expect.That(t, err == nil && fused.Score == want.Score, "%s: rescored %d, %v, observed %d", v.Value,
+			fused.Score, err, want.Score)
 		expect.Equal(t, "the record was changed", len(r.LookedUp), 0)
 		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
 			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
@@ -458,9 +292,7 @@ func TestReplayTakesTurns(t *testing.T) {
 			})
 			switch {
 			case cancelled:
-				if !errors.Is(err, context.Canceled) || report != nil {
-					t.Errorf("cancelled: %v, %+v", err, report)
-				}
+				expect.That(t, errors.Is(err, context.Canceled) && report == nil, "cancelled: %v, %+v", err, report)
 			case err != nil || report.Remembered != 60 || report.Types[0].Checks+report.Types[1].Checks != 10:
 				t.Errorf("at the %s: %v, %+v", name, err, report)
 			}

@@ -59,8 +59,7 @@ var _ check.Memory = (*Ring)(nil)
 // NewRing returns an empty ring for up to the given number of checks, whose contents take up to maxBytes.
 func NewRing(checks int, maxBytes int64) *Ring {
 	return &Ring{now: time.Now, maxSize: maxBytes, checks: make([]remembered, checks),
-		erased:  map[pseudonym]time.Time{},
-		scratch: sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}}
+		erased: map[pseudonym]time.Time{}, scratch: sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}}
 }
 
 // Remember implements check.Memory. It leaves out checks that an erasure could not find: those without a pseudonym. It

@@ -68,9 +68,8 @@ func TestRingIsBounded(t *testing.T) {
 		r.remember("abcdefg")
 		expect.Equal(t, name+": the ring", r.subjects(), c.want)
 		checks, bytes := r.Size()
-		if checks != len(c.want) || bytes > c.maxBytes || (bytes == 0) != (c.want == "") {
-			t.Errorf("%s: %d checks with %d bytes", name, checks, bytes)
-		}
+		expect.That(t, checks == len(c.want) && bytes <= c.maxBytes && (bytes == 0) == (c.want == ""),
+			"%s: %d checks with %d bytes", name, checks, bytes)
 	}
 }
 
@@ -145,13 +144,11 @@ func TestContentIsReplaced(t *testing.T) {
 	r.checks[0].content = append(short, r.checks[0].content...)
 	r.size = int64(cap(short))
 	r.Remember([]check.Record{long})
-	if strings.Trim(string(short[:cap(short)]), "\x00") != "" {
-		t.Errorf("the content that was too short is still %q", short[:cap(short)])
-	}
+	expect.That(t, strings.Trim(string(short[:cap(short)]), "\x00") == "", "the content that was too short is still %q",
+		short[:cap(short)])
 	r.Erase(named('a'))
-	if checks, bytes := r.Size(); checks != 0 || bytes != 0 {
-		t.Errorf("%d checks with %d bytes after the erasure", checks, bytes)
-	}
+	checks, bytes := r.Size()
+	expect.That(t, checks == 0 && bytes == 0, "%d checks with %d bytes after the erasure", checks, bytes)
 }
 
 // Erased content is overwritten in memory too.
@@ -165,14 +162,10 @@ func TestForgottenContentIsOverwritten(t *testing.T) {
 		r, _ := clocked(2, 1<<20)
 		r.remember("a")
 		content := r.checks[0].content
-		if !strings.Contains(string(content), "a.example.com") {
-			t.Fatalf("the content is %q", content)
-		}
+		expect.Must(t, strings.Contains(string(content), "a.example.com"), "the content is %q", content)
 		forget(r)
-		if strings.Contains(string(content), "a.example.com") ||
-			name != "evicted" && strings.Trim(string(content), "\x00") != "" {
-			t.Errorf("%s: the content is still %q", name, content)
-		}
+		expect.That(t, !strings.Contains(string(content), "a.example.com") && (name == "evicted" ||
+			strings.Trim(string(content), "\x00") == ""), "%s: the content is still %q", name, content)
 	}
 }
 
@@ -240,9 +233,8 @@ func TestRingIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if checks, bytes := r.Size(); checks > 64 || bytes > 4<<10 {
-		t.Errorf("%d checks with %d bytes", checks, bytes)
-	}
+	checks, bytes := r.Size()
+	expect.That(t, checks <= 64 && bytes <= 4<<10, "%d checks with %d bytes", checks, bytes)
 }
 
 func TestContentIsKept(t *testing.T) {
@@ -273,9 +265,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(nil, &record))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := decode(b); err == nil && c.Type == "" {
-			t.Errorf("%q: no type", b)
-		}
+		c, err := decode(b)
+		expect.That(t, err != nil || c.Type != "", "%q: no type", b)
 	})
 }
 

@@ -50,9 +50,8 @@ func TestShadowReport(t *testing.T) {
 		return expect.Value(replay.MergeShadows(revision, stored...))(t)
 	}
 	r := merged(7)
-	if r.LeftOut != 1 || len(r.Report.Types) != 1 || r.Report.Types[0].Checks != 105 || r.Report.Flips() != 5 {
-		t.Errorf("revision 7: %+v", r)
-	}
+	expect.That(t, r.LeftOut == 1 && len(r.Report.Types) == 1 && r.Report.Types[0].Checks == 105 &&
+		r.Report.Flips() == 5, "revision 7: %+v", r)
 	want := []replay.SignalFlips{{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "mailbox",
 		Code: "mailbox:name:random", Flips: 5}}
 	expect.NoDiff(t, "signals", want, r.Report.Signals)
@@ -74,12 +73,8 @@ func TestShadowReport(t *testing.T) {
 	// A third lineup displaces the one that was not added to for the longest time.
 	tally(&b, 7, 1, true)
 	tally(&b, 9, 1, true)
-	if got := []int{merged(7).Report.Flips(), merged(8).Report.Flips(), merged(9).Report.Flips()}; !cmp.Equal(got,
-		[]int{6, 0, 1}) {
-		t.Errorf("flips of revisions 7 to 9: %v", got)
-	}
-	if _, err := replay.MergeShadows(7, json.RawMessage("{")); err == nil {
-		t.Error("a damaged report was merged")
-	}
+	got := []int{merged(7).Report.Flips(), merged(8).Report.Flips(), merged(9).Report.Flips()}
+	expect.That(t, cmp.Equal(got, []int{6, 0, 1}), "flips of revisions 7 to 9: %v", got)
+	expect.Failure(t, expect.ErrorOf(replay.MergeShadows(7, json.RawMessage("{"))), "a damaged report was merged")
 	expect.Equal(t, "an empty tally", string(expect.Value(new(replay.Tally).JSON())(t)), "")
 }

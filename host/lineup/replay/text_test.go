@@ -25,34 +25,29 @@ func reports() (a, b *replay.Report) {
 	flip := replay.ReferenceFlip{Name: "a popular site", Type: entity.Domain, Value: "google.com", From: check.Allow,
 		To: check.Review, Before: 3, After: 41}
 	a = &replay.Report{
-		Remembered: 5003, From: at(10), To: at(90),
-		Types: []replay.TypeReport{{
+		Remembered: 5003, From: at(10), To: at(90), Types: []replay.TypeReport{{
 			Type: entity.Domain, Checks: 5000, Flips: 64, NewBlocks: 3, LostBlocks: 1, Refused: 2, Missing: 7,
 			Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Allow:  {check.Allow: 4800, check.Review: 60, check.Block: 3},
 				check.Review: {check.Review: 30},
 				check.Block:  {check.Block: 104, check.Allow: 1},
-			},
-			Before: replay.Histogram{0: 4200, 1: 400, 3: 263, 8: 30, 19: 105},
-			After:  replay.Histogram{0: 4200, 1: 300, 3: 301, 8: 90, 19: 107},
+			}, Before: replay.Histogram{0: 4200, 1: 400, 3: 263, 8: 30, 19: 105},
+			After: replay.Histogram{0: 4200, 1: 300, 3: 301, 8: 90, 19: 107},
 		}, {
 			Type: entity.IBAN, Checks: 3,
 			Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Allow: 3}},
 			Before:   replay.Histogram{2: 3}, After: replay.Histogram{2: 3},
-		}},
-		Signals: []replay.SignalFlips{
+		}}, Signals: []replay.SignalFlips{
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
 				Flips: 60},
 			{Type: entity.Domain, From: check.Allow, To: check.Block, Code: "bias", Flips: 3},
 			{Type: entity.Domain, From: check.Block, To: check.Allow, Layer: "feeds", Code: "degraded", Flips: 1},
-		},
-		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}},
+		}, Failures: []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}},
 		References:     map[entity.Type]int{entity.Domain: 14, entity.Email: 6, entity.Phone: 5, entity.IBAN: 5},
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
 	b = &replay.Report{
-		Remembered: 4000, From: at(5), To: at(80),
-		Types: []replay.TypeReport{{
+		Remembered: 4000, From: at(5), To: at(80), Types: []replay.TypeReport{{
 			Type: entity.Email, Checks: 1000, Flips: 1, Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Review: {check.Allow: 1}, check.Allow: {check.Allow: 999}},
 			Before: replay.Histogram{1: 999, 8: 1}, After: replay.Histogram{1: 1000},
@@ -60,14 +55,12 @@ func reports() (a, b *replay.Report) {
 			Type: entity.Domain, Checks: 1000, Flips: 2, Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Allow: {check.Allow: 998, check.Review: 2}},
 			Before: replay.Histogram{0: 1000}, After: replay.Histogram{0: 998, 8: 2},
-		}},
-		Signals: []replay.SignalFlips{
+		}}, Signals: []replay.SignalFlips{
 			{Type: entity.Email, From: check.Review, To: check.Allow, Code: "bands", Flips: 1},
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
 				Flips: 1},
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "standing", Code: "score", Flips: 1},
-		},
-		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}},
+		}, Failures: []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}},
 		References:     map[entity.Type]int{entity.Domain: 14, entity.Email: 6, entity.Phone: 5, entity.IBAN: 5},
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
@@ -104,22 +97,18 @@ func TestMerge(t *testing.T) {
 		return expect.Value(json.Marshal(r))(t)
 	}
 	stored := expect.Value(replay.MergeStored(text(a), nil, text(b), text(a)))(t)
-	if _, err := replay.MergeStored(json.RawMessage("{")); err == nil {
-		t.Error("a damaged report was merged")
-	}
+	expect.Failure(t, expect.ErrorOf(replay.MergeStored(json.RawMessage("{"))), "a damaged report was merged")
 	want := replay.Merge(a, b, a)
-	if want.Remembered != 14006 || want.Types[0].Checks != 11000 || want.Flips() != 64+3+64 {
-		t.Errorf("merged: %+v", want)
-	}
+	expect.That(t, want.Remembered == 14006 && want.Types[0].Checks == 11000 && want.Flips() == 64+3+64, "merged: %+v",
+		want)
 	for name, got := range map[string]*replay.Report{
 		"another order": replay.Merge(b, a, a), "in steps": replay.Merge(replay.Merge(b, a), replay.Merge(a)),
 		"stored": stored, "with silent hosts": replay.Merge(nil, a, nil, b, a),
 	} {
 		expect.NoDiff(t, name, want, got)
 	}
-	if a.Types[0].Checks != 5000 || a.Types[0].Verdicts[check.Allow][check.Review] != 60 {
-		t.Errorf("merging changed a report: %+v", a)
-	}
+	expect.That(t, a.Types[0].Checks == 5000 && a.Types[0].Verdicts[check.Allow][check.Review] == 60,
+		"merging changed a report: %+v", a)
 }
 
 // Types with enough checks are judged by them, the others by the reference values.
@@ -157,18 +146,13 @@ func TestReferences(t *testing.T) {
 	base := lineup(-3, bands, member("feeds", "1", 6, layerFunc(listed)))
 	report := replay.Merge()
 	expect.NoError(t, report.AddReferences(t.Context(), base, base, nil))
-	if len(report.References) != 4 || report.References[entity.Domain] < 10 || len(report.ReferenceFlips) != 0 {
-		t.Errorf("the same lineup: %+v", report)
-	}
+	expect.That(t, len(report.References) == 4 && report.References[entity.Domain] >= 10 &&
+		len(report.ReferenceFlips) == 0, "the same lineup: %+v", report)
 	expect.NoError(t, report.AddReferences(t.Context(), base, lineup(-3, bands), nil))
 	names, types := map[string]bool{}, map[entity.Type]bool{}
 	for _, f := range report.ReferenceFlips {
 		names[f.Name], types[f.Type] = true, true
-		if f.From != check.Block || f.To != check.Allow || f.Before != 95 || f.After != 5 {
-			t.Errorf("%+v", f)
-		}
+		expect.That(t, f.From == check.Block && f.To == check.Allow && f.Before == 95 && f.After == 5, "%+v", f)
 	}
-	if len(names) != len(report.ReferenceFlips) || len(types) != 4 {
-		t.Errorf("flips %+v", report.ReferenceFlips)
-	}
+	expect.That(t, len(names) == len(report.ReferenceFlips) && len(types) == 4, "flips %+v", report.ReferenceFlips)
 }

@@ -81,9 +81,8 @@ func TestAUCByDefinition(t *testing.T) {
 		_, other := moments(ofBenign)
 		half := 1.959963984540054 * math.Sqrt(variance/float64(len(malicious))+other/float64(len(benign)))
 		auc, interval := curveOf(benign, malicious).AUC()
-		expect.Must(t, near(auc, mean) && near(float64(interval[0]), max(0, mean-half)) &&
-			near(float64(interval[1]), min(1, mean+half)), "AUC %v within %v, by definition %v ± %v", auc, interval,
-			mean, half)
+		expect.Must(t, near(auc, mean) && near(float64(interval[0]), max(0, mean-half)) && near(float64(interval[1]),
+			min(1, mean+half)), "AUC %v within %v, by definition %v ± %v", auc, interval, mean, half)
 	}
 }
 

@@ -80,9 +80,8 @@ func TestSolve(t *testing.T) {
 func TestSolveContradiction(t *testing.T) {
 	t.Parallel()
 	r := regression{l2: []float64{0, 0}, low: []float64{-3, 0}, high: []float64{3, 3}, around: []float64{0, 0},
-		limits: []limit{
-			{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
-		cases: []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
+		limits: []limit{{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
+		cases:  []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
 	x, _ := r.solve(nil)
 	expect.That(t, (r.limits[0].slack(x) < 0 || r.limits[1].slack(x) < 0) && !math.IsNaN(x[0]), "solved as %v", x)
 }
@@ -91,10 +90,8 @@ func TestSolveContradiction(t *testing.T) {
 func TestDerive(t *testing.T) {
 	t.Parallel()
 	r := regression{l2: []float64{0, .1, .2}, around: []float64{0, .5, 0}, multipliers: []float64{.3, .1}, penalty: 2,
-		limits: []limit{
-			{coefficients: []float64{1, .5, 0}, atLeast: 1, margin: .1},
-			{coefficients: []float64{-1, 0, 0}, atLeast: .5}},
-		cases: []weightedCase{
+		limits: []limit{{coefficients: []float64{1, .5, 0}, atLeast: 1, margin: .1},
+			{coefficients: []float64{-1, 0, 0}, atLeast: .5}}, cases: []weightedCase{
 			{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5},
 			{[]float64{0, 0}, false, 3},
 		}}

@@ -121,8 +121,7 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	r.HeldOut = heldOut(rows)
 	r.Categories = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Category })
 	r.Errors = Errors{
-		Benign: worst(rows, lineup.isFalsePositive, o.Worst,
-			func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
+		Benign: worst(rows, lineup.isFalsePositive, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
 		Malicious: worst(rows, lineup.isFalseNegative, o.Worst,
 			func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
 	}

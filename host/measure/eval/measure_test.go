@@ -143,10 +143,9 @@ func TestMeasure(t *testing.T) {
 		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
 		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
 	expect.NoDiff(t, "bands", map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands)
-	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 ||
-		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
-		t.Errorf("from review on: %+v", b)
-	}
+	b := d.Bands.Review
+	expect.That(t, b.TruePositives == 3 && b.FalsePositives == 1 && b.FalseNegatives == 1 && b.TrueNegatives == 4 &&
+		b.Recall == .75 && b.FPR == .2, "from review on: %+v", b)
 	expect.That(t, d.Histogram.Benign[2] == 2 && d.Histogram.Benign[83] == 1 && d.Histogram.Malicious[100] == 1 &&
 		d.Histogram.Malicious[2] == 1, "histogram %+v", d.Histogram)
 
@@ -237,9 +236,7 @@ func TestSingleLabel(t *testing.T) {
 func formats(r *eval.Report) map[string]func(*testing.T) string {
 	written := func(t *testing.T, b *bytes.Buffer, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err)
 		return b.String()
 	}
 	return map[string]func(*testing.T) string{

@@ -109,10 +109,9 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		if e, err := entity.Parse(row.Type, row.Value, row.Country); err == nil {
 			s.suffix, s.letters = e.Facts["domain.suffix"], lettersOf(e)
 		}
-		s.unknown = slices.ContainsFunc(d.Signals,
-			func(s check.Signal) bool {
-				return strings.HasPrefix(s.Code, "host:unknown:") || strings.HasPrefix(s.Code, "host:untrusted:")
-			})
+		s.unknown = slices.ContainsFunc(d.Signals, func(s check.Signal) bool {
+			return strings.HasPrefix(s.Code, "host:unknown:") || strings.HasPrefix(s.Code, "host:untrusted:")
+		})
 		for _, o := range d.Layers {
 			i, ok := index[o.Layer]
 			if !ok {

@@ -179,9 +179,7 @@ func TestEmptyMemory(t *testing.T) {
 			m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes))(t)
 			expect.That(t, m.Reallocate(0) != nil, "reallocating 0 bytes failed")
 			expect.NoError(t, m.Snapshot())
-			if err := m.Restore(); err != nil {
-				t.Errorf("Restore returns %v", err)
-			}
+			expect.Error(t, "Restore returns", m.Restore(), nil)
 			if maxBytes > 0 {
 				expect.That(t, m.Reallocate(maxBytes) != nil, "memory did not grow")
 				err := m.Restore()

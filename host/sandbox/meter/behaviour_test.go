@@ -43,9 +43,7 @@ func observe(t *testing.T, h *testHost, wasm []byte, globals []string, calls []g
 	for _, c := range calls {
 		results, err := m.ExportedFunction(c.name).Call(context.Background(), c.args...)
 		b.Results, b.Traps = append(b.Results, results), append(b.Traps, err != nil)
-		if errors.Is(err, errOutOfFuel) {
-			t.Fatal(err)
-		}
+		expect.Must(t, !errors.Is(err, errOutOfFuel), "%v", err)
 	}
 	if m.Memory() != nil {
 		memory, _ := m.Memory().Read(0, m.Memory().Size())

@@ -36,8 +36,7 @@ func bulkModule() []byte {
 		section(idMemory, cat([]byte{1}, u(bulkMemory>>16), u(bulkMemory>>16))),
 		section(idExport, export("fill", FunctionKind, 0), export("copy", FunctionKind, 1),
 			export("init", FunctionKind, 2), export("drop", FunctionKind, 3), export("memory", MemoryKind, 0)),
-		rawSection(idDataCount, u(2)),
-		section(idCode, fn(nil, cat(get, []byte{opMisc, memoryFill, 0})...),
+		rawSection(idDataCount, u(2)), section(idCode, fn(nil, cat(get, []byte{opMisc, memoryFill, 0})...),
 			fn(nil, cat(get, []byte{opMisc, memoryCopy, 0, 0})...),
 			fn(nil, cat(get, []byte{opMisc, memoryInit, 1, 0})...), fn(nil, opMisc, 9, 1)),
 		section(idData, cat(u(1), sized([]byte("another"))), cat(u(1), sized(pattern(bulkSegment)))))
@@ -137,9 +136,7 @@ func TestChunksCheckFuel(t *testing.T) {
 			g := newBulkGuests(t, 1)
 			g.fuel.refills = 2
 			_, err := g.metered.ExportedFunction(name).Call(context.Background(), 0, source, 3*chunkBytes)
-			if !errors.Is(err, errOutOfFuel) {
-				t.Fatal(err)
-			}
+			expect.Must(t, errors.Is(err, errOutOfFuel), "%v", err)
 			memory, _ := g.metered.Memory().Read(0, bulkMemory)
 			for i, changed := range []bool{true, true, false} {
 				here := memory[i*chunkBytes:][:chunkBytes]
