@@ -24,7 +24,6 @@ func TestReceiverResolver(t *testing.T) {
 		t.Errorf("the name server was not queried: %v", err)
 	}
 	off := &installation.Config{DNS: []string{installation.Off}}
-	if receiverResolver(&installation.Config{}) != nil || receiverResolver(off) != nil {
-		t.Error("without name servers, the resolver is not the system's")
-	}
+	expect.That(t, receiverResolver(&installation.Config{}) == nil && receiverResolver(off) == nil,
+		"without name servers, the resolver is not the system's")
 }

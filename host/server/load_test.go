@@ -39,8 +39,6 @@ func TestLoadsOnceItHearsOfChanges(t *testing.T) {
 	go h.load(t.Context(), start)
 	storetest.Receive(t, "the host to listen", reached)
 	proxy.Disconnect()
-	if !storetest.Receive(t, "the host to load", loaded) {
-		t.Error("the host loaded before it heard of changes")
-	}
+	expect.That(t, storetest.Receive(t, "the host to load", loaded), "the host loaded before it heard of changes")
 	expect.NoError(t, h.close())
 }

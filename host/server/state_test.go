@@ -10,6 +10,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/installation"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // warningsOf returns what is warned of settings.
@@ -93,15 +94,12 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 		o := &observer{host: &host{cfg: &installation.Config{}}, began: now.Add(-time.Hour)}
 		var got []string
 		add := func(_ operator.Severity, what, do string) {
-			if do == "" {
-				t.Errorf("%s: nothing to do about %q", name, what)
-			}
+			expect.That(t, do != "", "%s: nothing to do about %q", name, what)
 			got = append(got, what)
 		}
 		o.warnOfQueues(&test.state, add)
 		o.warnOfAudit(&test.state, auditlog.Status{Problems: test.problems}, add)
-		if len(got) > 1 || !strings.Contains(strings.Join(got, ""), test.want) || (test.want == "") != (got == nil) {
-			t.Errorf("%s: warnings %q, want %q", name, got, test.want)
-		}
+		expect.That(t, len(got) <= 1 && strings.Contains(strings.Join(got, ""), test.want) &&
+			(test.want == "") == (got == nil), "%s: warnings %q, want %q", name, got, test.want)
 	}
 }

@@ -50,9 +50,7 @@ func has(t *testing.T, m *Metrics, lines ...string) string {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	for _, line := range lines {
-		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
-			t.Errorf("the metrics lack %s", line)
-		}
+		expect.That(t, strings.Contains(w.Body.String(), "\n"+line+"\n"), "the metrics lack %s", line)
 	}
 	return w.Body.String()
 }

@@ -225,9 +225,7 @@ func TestStripeSignature(t *testing.T) {
 func FuzzStripeEvent(f *testing.F) {
 	for _, name := range []string{"checkout_completed.json", "subscription_updated.json", "invoice_paid.json"} {
 		body, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.NoError(f, err)
 		f.Add(body)
 	}
 	s := NewStripe("sk_test_123", signingSecret, "")

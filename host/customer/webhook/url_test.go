@@ -118,8 +118,7 @@ func FuzzParseURL(f *testing.F) {
 			text, once)
 		u, err := parseURL(once)
 		expect.Must(t, err == nil && u.User == nil, "%q: %v", once, err)
-		if strings.ContainsFunc(u.Host, func(r rune) bool { return r > '~' || r <= ' ' }) {
-			t.Errorf("%q has the host %q", text, u.Host)
-		}
+		expect.That(t, !strings.ContainsFunc(u.Host, func(r rune) bool { return r > '~' || r <= ' ' }),
+			"%q has the host %q", text, u.Host)
 	})
 }

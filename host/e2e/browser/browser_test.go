@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // person is a user of a browser.
@@ -241,9 +242,7 @@ func (p *person) capture(name string) {
 	if err != nil {
 		p.fail(err.Error())
 	}
-	if err := os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644); err != nil {
-		p.Fatal(err)
-	}
+	expect.NoError(p, os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644))
 }
 
 // focused is the element with the keyboard focus.
@@ -291,9 +290,8 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 		"Make the first check", "Receive webhooks", "Go live",
 		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {
-		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
-			p.Errorf("the next focus is %+v, want %s", at, want)
-		}
+		at := p.moveFocus("\t")
+		expect.That(p, at.Name == want && at.Outline && at.Seen, "the next focus is %+v, want %s", at, want)
 	}
 
 	p.press("Webhooks", "Every review and block is posted to")
@@ -305,10 +303,9 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 		`(() => { const e = document.querySelector("[id^=see-]"); if (e) e.focus(); return !!e; })()`)
 	p.until("two updates",
 		`performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
-	if !evaluate[bool](p,
-		`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
-		p.Error("an update moved the focus, or inserted a page into the page")
-	}
+	expect.That(p, evaluate[bool](p,
+		`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`),
+		"an update moved the focus, or inserted a page into the page")
 	evaluate[bool](p, `(window.workingFetch ??= window.fetch,
 		window.fetch = () => Promise.reject(new TypeError("no connection")), true)`)
 	p.see("This list is out of date")
@@ -317,7 +314,6 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
 	hosttest.Output(p.T, dir, database, "accounts", "sign-out", owner.Account)
 	p.see("It was shown next to your API key.") // the next update finds the session ended
-	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
-		p.Errorf("there are %d headers", n)
-	}
+	n := evaluate[int](p, `document.querySelectorAll("header").length`)
+	expect.That(p, n == 1, "there are %d headers", n)
 }

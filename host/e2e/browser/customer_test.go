@@ -91,10 +91,9 @@ func TestCustomer(t *testing.T) {
 	n.recover()
 	n.keyboard(host, dir, database)
 	expect.Equal(t, "events that were not signed with the secret", n.receiver.forged.Load(), 0)
-	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
-		strings.Contains(string(log), n.key) || strings.Contains(string(log), secret) {
-		t.Errorf("the log holds a secret, or cannot be read: %v", err)
-	}
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log"))
+	expect.That(t, err == nil && !strings.Contains(string(log), n.key) && !strings.Contains(string(log), secret),
+		"the log holds a secret, or cannot be read: %v", err)
 	host.Stop(t, syscall.SIGTERM)
 }
 
@@ -136,10 +135,8 @@ func (n *newcomer) subscribe() {
 	n.see("Your key was already shown")
 	n.press("Issue another key", "This is your API key.")
 	n.key, n.code = n.read("key"), n.read("code")
-	if n.key == first || hosttest.Post(http.DefaultClient, n.host.URL, first,
-		`{"domain":"example.com"}`).Status != 401 {
-		n.Error("the first key was not replaced")
-	}
+	expect.That(n, n.key != first && hosttest.Post(http.DefaultClient, n.host.URL, first,
+		`{"domain":"example.com"}`).Status == 401, "the first key was not replaced")
 	n.press("Go to the dashboard", "This month")
 	n.look("overview-new")
 }
@@ -179,15 +176,11 @@ func (n *newcomer) connect() (secret string) {
 // the reference of the first.
 func (n *newcomer) receive() (ref string) {
 	a := hosttest.CheckUntilComplete(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
-	if a.Status != 200 || a.Verdict != "block" {
-		n.Fatalf("the check got %+v", a)
-	}
+	expect.Must(n, a.Status == 200 && a.Verdict == "block", "the check got %+v", a)
 	n.receiver.await(n.T, a.Ref)
 	n.receiver.broken.Store(true)
 	failing := hosttest.CheckOnce(n.host, n.key, `{"domain":"paypal-account-verify.top"}`)
-	if failing.Status != 200 || failing.Verdict == "allow" {
-		n.Fatalf("the second check got %+v", failing)
-	}
+	expect.Must(n, failing.Status == 200 && failing.Verdict != "allow", "the second check got %+v", failing)
 	return a.Ref
 }
 
@@ -225,9 +218,8 @@ func (n *newcomer) manage() {
 	n.press("Rotate", "This is the new key.")
 	n.look("keys")
 	for _, k := range []string{n.key, n.read("issued")} {
-		if a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`); a.Status != 200 {
-			n.Errorf("within the overlap a key got %+v", a)
-		}
+		a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`)
+		expect.That(n, a.Status == 200, "within the overlap a key got %+v", a)
 	}
 	n.press("Plan", "Change to Pro")
 	n.press("Change to Pro", "What you pay")
@@ -240,9 +232,8 @@ func (n *newcomer) manage() {
 	n.write("value", "DE89370400440532013000")
 	n.press("Check", "Every 10 points double the odds of fraud")
 	n.see("iban")
-	if !evaluate[bool](n.person, `document.getElementById("days").open`) {
-		n.Error("a check folds the table of the chart")
-	}
+	expect.That(n, evaluate[bool](n.person, `document.getElementById("days").open`),
+		"a check folds the table of the chart")
 	n.look("overview")
 	n.press("By day, key and type", "By day and verdict")
 	n.look("usage")

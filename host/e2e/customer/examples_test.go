@@ -73,9 +73,7 @@ func TestExamples(t *testing.T) {
 				}
 				return http.StatusOK
 			})
-			if err != nil || !strings.HasPrefix(string(out), c.want) {
-				t.Errorf("%v, %q, want %q", err, out, c.want)
-			}
+			expect.That(t, err == nil && strings.HasPrefix(string(out), c.want), "%v, %q, want %q", err, out, c.want)
 		})
 	}
 }
@@ -111,14 +109,11 @@ func TestClients(t *testing.T) {
 			relay.mu.Lock()
 			defer relay.mu.Unlock()
 			for _, operation := range customerOperations(t) {
-				if !slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString) {
-					t.Errorf("the client made no request like %s", operation)
-				}
+				expect.That(t, slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString),
+					"the client made no request like %s", operation)
 			}
 			for request, n := range relay.attempts {
-				if n < 2 {
-					t.Errorf("%d attempts of %s", n, request)
-				}
+				expect.That(t, n >= 2, "%d attempts of %s", n, request)
 			}
 			status, usage := hosttest.Ask(t, host, key, "GET", "/api/usage", "")
 			ended := month != time.Now().UTC().Month()                             // and with it the quota
@@ -127,9 +122,8 @@ func TestClients(t *testing.T) {
 					earlier)
 			}
 			status, held := hosttest.Ask(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
-			if status != http.StatusOK || held["total"] != 0.0 {
-				t.Errorf("status %d, %v checks after the erasure", status, held["total"])
-			}
+			expect.That(t, status == http.StatusOK && held["total"] == 0.0, "status %d, %v checks after the erasure",
+				status, held["total"])
 		})
 	}
 }
@@ -157,10 +151,9 @@ func customerOperations(t *testing.T) (all []*regexp.Regexp) {
 func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n int) {
 	t.Helper()
 	for range n / 100 {
-		if status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch",
-			`{"checks":[`+strings.Repeat(body+",", 99)+body+`]}`); status != http.StatusOK {
-			t.Fatalf("a batch got %d", status)
-		}
+		status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch", `{"checks":[`+strings.Repeat(body+",",
+			99)+body+`]}`)
+		expect.Must(t, status == http.StatusOK, "a batch got %d", status)
 	}
 }
 
@@ -190,13 +183,10 @@ func goClient(t *testing.T, url, key string) {
 	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
 	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
 	result, err := assay.Check(t.Context(), valid)
-	if err != nil || result.Type != "domain" {
-		t.Fatalf("check: %+v, %v", result, err)
-	}
+	expect.Must(t, err == nil && result.Type == "domain", "check: %+v, %v", result, err)
 	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
-	if err != nil || batch[0].Ref == "" || batch[0].Error != "" || batch[1].Error == "" {
-		t.Errorf("batch: %+v, %v", batch, err)
-	}
+	expect.That(t, err == nil && batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v, %v",
+		batch, err)
 	if err := assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}); err != nil {
 		t.Errorf("feedback: %v", err)
 	}
@@ -205,22 +195,18 @@ func goClient(t *testing.T, url, key string) {
 		t.Errorf("revoking feedback: %v", err)
 	}
 	_, err = assay.Check(t.Context(), invalid)
-	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest ||
-		refused.Field != "email" || !strings.HasPrefix(refused.RequestID, "req_") {
-		t.Errorf("error of an invalid check: %#v", err)
-	}
+	refused := (*client.Error)(nil)
+	expect.That(t, errors.As(err, &refused) && refused.Status == http.StatusBadRequest && refused.Field == "email" &&
+		strings.HasPrefix(refused.RequestID, "req_"), "error of an invalid check: %#v", err)
 	proof, err := assay.Receipt(t.Context(), result.Ref)
-	if err != nil || !strings.Contains(string(proof), result.Ref) {
-		t.Errorf("receipt: %s, %v", proof, err)
-	}
+	expect.That(t, err == nil && strings.Contains(string(proof), result.Ref), "receipt: %s, %v", proof, err)
 	if _, err := receipt.Parse(proof); err != nil {
 		t.Errorf("receipt: %v", err)
 	}
 	explained, err := assay.Explain(t.Context(), result.Ref, valid)
-	if err != nil || explained.Score != result.Score || len(explained.Text) == 0 || explained.DecidedBy == nil ||
-		len(explained.DecidedBy.Reasons) == 0 || explained.Today.Verdict != client.Block {
-		t.Errorf("explanation: %+v, %v", explained, err)
-	}
+	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
+		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
+		"explanation: %+v, %v", explained, err)
 	if asked, err := assay.AskReview(t.Context(), result.Ref, "Our shop."); err != nil || asked.State != "asked" {
 		t.Errorf("asking for a review: %+v, %v", asked, err)
 	}
@@ -235,9 +221,8 @@ func goClient(t *testing.T, url, key string) {
 	if err == nil {
 		err = json.Unmarshal(text, &export)
 	}
-	if err != nil || export.Total != 1002 || len(export.Checks) != 1002 {
-		t.Errorf("export: %d of %d checks, %v", len(export.Checks), export.Total, err)
-	}
+	expect.That(t, err == nil && export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks, %v",
+		len(export.Checks), export.Total, err)
 	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
 		t.Errorf("erasure: %v", err)
 	}
@@ -248,35 +233,27 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	t.Helper()
 	found := 0
 	for check, err := range assay.Search(t.Context(), client.Query{Verdict: client.Block, From: result.Timestamp}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if check.Ref == result.Ref && check.Score == result.Score {
 			found++
 		}
 	}
 	shown, err := assay.RecordedCheck(t.Context(), result.Ref)
-	if err != nil || found != 1 || shown.Type != "domain" || shown.Feedback == nil ||
-		shown.Feedback.Label != "legitimate" {
-		t.Errorf("found %d times, check: %+v, %v", found, shown, err)
-	}
+	expect.That(t, err == nil && found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
+		shown.Feedback.Label == "legitimate", "found %d times, check: %+v, %v", found, shown, err)
 	for event, err := range assay.Events(t.Context(), 0) {
 		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
 	}
 	table, err := assay.ExportChecks(t.Context(), "csv", client.Query{From: result.Timestamp})
-	if err != nil || !strings.Contains(string(table), result.Ref) {
-		t.Errorf("table: %s, %v", table, err)
-	}
+	expect.That(t, err == nil && strings.Contains(string(table), result.Ref), "table: %s, %v", table, err)
 	used, err := assay.Usage(t.Context(), result.Timestamp.UTC().Format("2006-01"))
-	if err != nil || used.Quota != 1500 || used.Used < 2 || len(used.Counts) == 0 {
-		t.Errorf("usage: %+v, %v", used, err)
-	}
+	expect.That(t, err == nil && used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v, %v", used,
+		err)
 	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
 		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
 	all, listing := assay.Overrides(t.Context())
-	if err != nil || listing != nil || len(all) != 1 || all[0].ID != override.ID || all[0].Kind != override.Kind {
-		t.Errorf("override: %+v, %v; %+v, %v", override, err, all, listing)
-	}
+	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
+		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
 	if err := assay.RemoveOverride(t.Context(), override.ID); err != nil {
 		t.Errorf("removing an override: %v", err)
 	}
@@ -284,9 +261,7 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 		t.Errorf("public check: %+v, %v", tried, err)
 	}
 	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
-	if err != nil || !strings.HasPrefix(subject, "sub_") {
-		t.Errorf("subject %q, %v", subject, err)
-	}
+	expect.That(t, err == nil && strings.HasPrefix(subject, "sub_"), "subject %q, %v", subject, err)
 }
 
 // testProgram returns a client's own test program, which calls the host that ASSAY_URL names besides.

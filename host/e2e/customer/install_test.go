@@ -103,9 +103,7 @@ func TestInstalledClients(t *testing.T) {
 				}
 				return http.StatusOK
 			})
-			if err != nil || out != "block\n" {
-				t.Errorf("%v, %q", err, out)
-			}
+			expect.That(t, err == nil && out == "block\n", "%v, %q", err, out)
 		})
 	}
 }
@@ -115,7 +113,6 @@ func TestClientModule(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "./...")
 	cmd.Dir = "../../../sdk/client"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }

@@ -109,9 +109,7 @@ func TestLookups(t *testing.T) {
 		a := hosttest.WaitForScore(t, host, issued.Secret, body, func(a hosttest.Answer) bool {
 			return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, want) })
 		})
-		if a.Status != http.StatusOK {
-			t.Errorf("%s: %+v", body, a)
-		}
+		expect.That(t, a.Status == http.StatusOK, "%s: %+v", body, a)
 	}
 	wantSignal(`{"domain":"no-such-domain-at-all.com"}`, "The domain no-such-domain-at-all.com does not exist")
 	wantSignal(`{"email":"jane@no-such-domain-at-all.com"}`, "No mail can reach it")
@@ -124,9 +122,8 @@ func TestLookups(t *testing.T) {
 	// The command line reads the registrations that the host stored.
 	shown := hosttest.OutputJSON[cli.Explanation](t, dir, database,
 		append([]string{"check", "fresh-offer.com"}, settings...)...)
-	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
-		t.Errorf("assay check: %+v", shown)
-	}
+	expect.That(t, strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago"), "assay check: %+v",
+		shown)
 }
 
 // TestFalseDNS checks that a host whose DNS server answers for names that do not exist does without DNS, and says so.

@@ -18,9 +18,8 @@ func testReadmeAnswer(t *testing.T, host *hosttest.HostProcess, key string) {
 	_, body, _ := strings.Cut(command, " -d '")
 	body, _, _ = strings.Cut(body, "'")
 	var want hosttest.Answer
-	if err := json.NewDecoder(strings.NewReader(rest)).Decode(&want); err != nil {
-		t.Fatalf("README.md shows no response to %q: %v", body, err)
-	}
+	err := json.NewDecoder(strings.NewReader(rest)).Decode(&want)
+	expect.Must(t, err == nil, "README.md shows no response to %q: %v", body, err)
 	want.Status = http.StatusOK
 	got := hosttest.CheckUntilComplete(host, key, body)
 	expect.NoDiff(t, "README.md and the answer to "+body, want, got, cmpopts.IgnoreFields(hosttest.Answer{}, "Ref"))

@@ -21,28 +21,23 @@ func TestAdmin(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--witness=http://127.0.0.1:1 "+hosttest.WitnessKey)
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`); a.Status != http.StatusOK {
-		t.Fatalf("a check: %+v", a)
-	}
+	a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`)
+	expect.Must(t, a.Status == http.StatusOK, "a check: %+v", a)
 	expect.Until(t, "the report of a witness that is down", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
 			`{"status":"ready","degraded":["witness w.example `+`has not cosigned checkpoints of audit chain 0`)
 	})
-	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
-		`assay_witness_waiting_seconds{witness="w.example"} `) {
-		t.Error("a witness has no metric")
-	}
+	expect.That(t, strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
+		`assay_witness_waiting_seconds{witness="w.example"} `), "a witness has no metric")
 	for _, path := range []string{"/readyz", "/healthz"} {
-		if text := hosttest.Get(t, host.URL+path, ""); strings.Contains(text, "degraded") {
-			t.Errorf("customers see %s", text)
-		}
+		text := hosttest.Get(t, host.URL+path, "")
+		expect.That(t, !strings.Contains(text, "degraded"), "customers see %s", text)
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
 		response := expect.Value(http.Get(host.URL + path))(t)
 		expect.NoError(t, response.Body.Close())
-		if response.StatusCode != http.StatusNotFound {
-			t.Errorf("customers get %s with status %d", path, response.StatusCode)
-		}
+		expect.That(t, response.StatusCode == http.StatusNotFound, "customers get %s with status %d", path,
+			response.StatusCode)
 	}
 	metrics := hosttest.Get(t, host.Admin+"/metrics", "")
 	wantDocumentedMetrics(t, metrics)
@@ -77,16 +72,14 @@ func wantDocumentedMetrics(t *testing.T, scraped string) {
 		help, _, _ = strings.Cut(help, "\n")
 		_, row, found := strings.Cut(page, "\n| `"+name+"` | "+kind+" | ")
 		row, _, _ = strings.Cut(row, "\n")
-		if !found || !strings.HasSuffix(row, "| "+help+" |") {
-			t.Errorf("docs/metrics.md lacks a row for the %s %s: %s", kind, name, help)
-		}
+		expect.That(t, found && strings.HasSuffix(row, "| "+help+" |"), "docs/metrics.md lacks a row for the %s %s: %s",
+			kind, name, help)
 	}
 	for line := range strings.Lines(page) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | ")
 		_, labels, _ := strings.Cut(rest, " | ")
 		optional := !strings.HasPrefix(labels, " | ") || strings.Contains(labels, "Absent without ")
-		if ok && !optional && types[name] == "" {
-			t.Errorf("a host does not have the metric %s of docs/metrics.md", name)
-		}
+		expect.That(t, !ok || optional || types[name] != "", "a host does not have the metric %s of docs/metrics.md",
+			name)
 	}
 }

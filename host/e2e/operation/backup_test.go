@@ -29,9 +29,7 @@ func guideCommands(t *testing.T, section string) []string {
 	_, text, found := strings.Cut(hosttest.ReadText(t, "../../../docs/operations.md"), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	blocks := regexp.MustCompile("(?s)\n```\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	if !found || len(blocks) == 0 {
-		t.Fatalf("docs/operations.md has no commands under %q", section)
-	}
+	expect.Must(t, found && len(blocks) != 0, "docs/operations.md has no commands under %q", section)
 	var commands []string
 	for _, b := range blocks {
 		commands = append(commands, b[1])
@@ -48,9 +46,7 @@ func runGuide(t *testing.T, commands, dir, database string, variables ...string)
 	cmd.Env = hosttest.Command(t.Context(), dir, database).Env
 	cmd.Env = append(append(cmd.Env, variables...), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s\n%v\n%s", commands, err, out)
-	}
+	expect.Must(t, err == nil, "%s\n%v\n%s", commands, err, out)
 	return string(out)
 }
 
@@ -143,9 +139,7 @@ func TestBackupAndRestore(t *testing.T) {
 			"SELECT ref FROM webhook_events WHERE state = 'pending' ORDER BY ref"))
 	}
 	due := dueEvents()
-	if len(due) == 0 {
-		t.Error("no webhook event was due when the backup was made")
-	}
+	expect.That(t, len(due) != 0, "no webhook event was due when the backup was made")
 
 	restored.Store(true)
 	host = hosttest.StartHost(t, dir, "", hosttest.AllowLoopback)
@@ -154,15 +148,13 @@ func TestBackupAndRestore(t *testing.T) {
 		sent = append(sent, hosttest.Next(t, calls).Ref())
 	}
 	slices.Sort(sent)
-	if diff := cmp.Diff(due, sent); diff != "" {
-		t.Errorf("events that were due and events sent (-due +sent):\n%s", diff)
-	}
+	diff := cmp.Diff(due, sent)
+	expect.That(t, diff == "", "events that were due and events sent (-due +sent):\n%s", diff)
 	expect.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
 	expect.Equal(t, "the revision in force",
 		hosttest.OutputJSON[registry.LineupRevision](t, dir, "", "lineup", "show").Revision, 2)
-	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`); a.Status != http.StatusOK {
-		t.Errorf("a check with a key of the backup: %+v", a)
-	}
+	a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == http.StatusOK, "a check with a key of the backup: %+v", a)
 	for what, c := range map[string]struct {
 		path   string
 		status int
@@ -172,20 +164,17 @@ func TestBackupAndRestore(t *testing.T) {
 		"an erased check":        {"/gdpr/export?ref=" + erased.Ref, http.StatusOK, 0.0},
 		"a check after the dump": {"/gdpr/export?ref=" + lost.Ref, http.StatusNotFound, nil},
 	} {
-		if status, got := hosttest.Ask(t, host, issued.Secret, "GET", c.path, ""); status != c.status ||
-			got["total"] != c.total {
-			t.Errorf("%s: %d %v, want %d and %v", what, status, got, c.status, c.total)
-		}
+		status, got := hosttest.Ask(t, host, issued.Secret, "GET", c.path, "")
+		expect.That(t, status == c.status && got["total"] == c.total, "%s: %d %v, want %d and %v", what, status, got,
+			c.status, c.total)
 	}
 	status, held := hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/export", jane)
-	if status != http.StatusOK || held["total"] != 0.0 || held["graph"] != nil {
-		t.Errorf("export of the erased person: %d %v", status, held)
-	}
+	expect.That(t, status == http.StatusOK && held["total"] == 0.0 && held["graph"] == nil,
+		"export of the erased person: %d %v", status, held)
 	host.Stop(t, syscall.SIGTERM)
 	after := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
-	if !after.OK || after.Records <= before.Records || after.Erasures != 1 || after.Checkpoints <= before.Checkpoints {
-		t.Errorf("the chain was %+v, and is %+v", before, after)
-	}
+	expect.That(t, after.OK && after.Records > before.Records && after.Erasures == 1 &&
+		after.Checkpoints > before.Checkpoints, "the chain was %+v, and is %+v", before, after)
 	select {
 	case c := <-calls:
 		t.Errorf("event %s was sent again", c.Ref())

@@ -40,12 +40,10 @@ func TestFirstRun(t *testing.T) {
 	}
 	for name, c := range cases {
 		a := hosttest.CheckUntilComplete(host, host.Key, c.body)
-		if a.Status != 200 || a.Type != c.kind || a.Verdict != c.verdict {
-			t.Errorf("%s: %+v, want a %s with %s", name, a, c.kind, c.verdict)
-		}
-		if c.verdict == "block" && (len(a.Signals) == 0 || a.Threat == nil) {
-			t.Errorf("%s: blocked without a reason or a threat: %+v", name, a)
-		}
+		expect.That(t, a.Status == 200 && a.Type == c.kind && a.Verdict == c.verdict, "%s: %+v, want a %s with %s",
+			name, a, c.kind, c.verdict)
+		expect.That(t, c.verdict != "block" || len(a.Signals) != 0 && a.Threat != nil,
+			"%s: blocked without a reason or a threat: %+v", name, a)
 	}
 	host.Stop(t, syscall.SIGKILL)
 	again := hosttest.StartHost(t, dir, "")
@@ -54,9 +52,8 @@ func TestFirstRun(t *testing.T) {
 		t.Errorf("after a crash: %+v", a)
 	}
 	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
-	if len(reports) != 2 || !reports[0].OK || !reports[1].OK || reports[0].Records < int64(len(cases)+1) {
-		t.Errorf("audit verify: %+v", reports)
-	}
+	expect.That(t, len(reports) == 2 && reports[0].OK && reports[1].OK && reports[0].Records >= int64(len(cases)+1),
+		"audit verify: %+v", reports)
 	again.Stop(t, syscall.SIGTERM)
 	_, err := os.Stat(filepath.Join(hosttest.ClusterDir(t, dir), "postgres", "postmaster.pid"))
 	expect.Error(t, "the number of Postgres's process after the stop", err, fs.ErrNotExist)

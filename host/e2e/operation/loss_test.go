@@ -44,9 +44,8 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 		state = readinessOf(t, h)
 		return strings.HasPrefix(state, "503") && strings.Contains(state, `"part":"audit"`)
 	})
-	if a := hosttest.PostOnce(http.DefaultClient, h.URL, key, `{"domain":"google.com"}`); a.Status != 503 {
-		t.Errorf("a check after the loss: %+v", a)
-	}
+	a := hosttest.PostOnce(http.DefaultClient, h.URL, key, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == 503, "a check after the loss: %+v", a)
 	shown := cli.AcceptedLosses{}
 	expect.Until(t, "the loss to be stored", func() bool {
 		shown = hosttest.OutputJSON[cli.AcceptedLosses](t, dir, database, "audit", "accept-loss")

@@ -24,9 +24,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	}](t, dir, database, "audit", "checkpoint").VerifierKeys
 	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
 	head := expect.Value(audit.ParseTreeHead(note, 0, keys[0]))(t)
-	if head.Size < 3 {
-		t.Errorf("the checkpoint covers %d records", head.Size)
-	}
+	expect.That(t, head.Size >= 3, "the checkpoint covers %d records", head.Size)
 	var tile []byte
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
 		for _, id := range ids {
@@ -43,13 +41,10 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
 	expect.Equal(t, "the status of entries", r.StatusCode, http.StatusNotFound)
 	verifyElsewhere(t, address, database, keys, note)
-	if code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1"); code != 1 ||
-		!strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`) {
-		t.Errorf("audit verify with a malformed key: exit code %d, %s", code, errs)
-	}
-	if bytes.Count([]byte(note), []byte("\n")) != 5 {
-		t.Errorf("the checkpoint is %q", note)
-	}
+	code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1")
+	expect.That(t, code == 1 && strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`),
+		"audit verify with a malformed key: exit code %d, %s", code, errs)
+	expect.That(t, bytes.Count([]byte(note), []byte("\n")) == 5, "the checkpoint is %q", note)
 }
 
 // verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
@@ -96,10 +91,9 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 		cmd := exec.CommandContext(t.Context(), python, "../../../examples/verify-python/verify.py", "receipt",
 			"--key", known, hosttest.WriteFile(t, "receipt.json", receipt))
 		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-		if text, err := cmd.CombinedOutput(); (err == nil) != (want != "about another record") ||
-			!strings.Contains(string(text), want) {
-			t.Errorf("Python, %s: %v\n%s", want, err, text)
-		}
+		text, err := cmd.CombinedOutput()
+		expect.That(t, (err == nil) == (want != "about another record") && strings.Contains(string(text), want),
+			"Python, %s: %v\n%s", want, err, text)
 	}
 }
 
@@ -140,8 +134,7 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 	} {
 		cmd := exec.CommandContext(t.Context(), python, append([]string{program}, args...)...)
 		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%v: %v\n%s", args, err, text)
-		}
+		text, err := cmd.CombinedOutput()
+		expect.That(t, err == nil && strings.Contains(string(text), want), "%v: %v\n%s", args, err, text)
 	}
 }

@@ -39,9 +39,7 @@ func TestHTTPS(t *testing.T) {
 	}
 	install(1, now.Add(90*24*time.Hour))
 	host := hosttest.StartHost(t, dir, database, "--tls-cert="+cert, "--tls-key="+key)
-	if !strings.HasPrefix(host.URL, "https://127.0.0.1:") {
-		t.Fatalf("the host greets with %s", host.URL)
-	}
+	expect.Must(t, strings.HasPrefix(host.URL, "https://127.0.0.1:"), "the host greets with %s", host.URL)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	client := func() *http.Client {
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots.Clone()}}}
@@ -52,9 +50,7 @@ func TestHTTPS(t *testing.T) {
 		t.Fatalf("a check: %+v", a)
 	}
 	page, _ := fetch(t, first, host.URL+"/signin")
-	if page.Header.Get("Strict-Transport-Security") == "" {
-		t.Error("pages do not tell browsers to stay with https")
-	}
+	expect.That(t, page.Header.Get("Strict-Transport-Security") != "", "pages do not tell browsers to stay with https")
 	plain, _ := fetch(t, http.DefaultClient, "http://"+strings.TrimPrefix(host.URL, "https://")+"/healthz")
 	expect.Equal(t, "the status of plain HTTP", plain.StatusCode, http.StatusBadRequest)
 
@@ -82,10 +78,8 @@ func TestHTTPS(t *testing.T) {
 	metric := regexp.MustCompile(`(?m)^assay_certificate_expiry_timestamp_seconds (.*)$`)
 	m := metric.FindStringSubmatch(getText(t, host.Admin+"/metrics"))
 	var expires float64
-	if m == nil || json.Unmarshal([]byte(m[1]), &expires) != nil ||
-		int64(expires) != now.Add(100*24*time.Hour).Unix() {
-		t.Errorf("the metric of the expiry is %q", m)
-	}
+	expect.That(t, m != nil && json.Unmarshal([]byte(m[1]), &expires) == nil &&
+		int64(expires) == now.Add(100*24*time.Hour).Unix(), "the metric of the expiry is %q", m)
 }
 
 func TestTLSSettings(t *testing.T) {
@@ -99,9 +93,8 @@ func TestTLSSettings(t *testing.T) {
 		cmd := hosttest.Command(t.Context(), t.TempDir(), "", append([]string{"serve"}, test.args...)...)
 		out, err := cmd.CombinedOutput()
 		for _, want := range test.want {
-			if err == nil || !strings.Contains(string(out), want) {
-				t.Errorf("%s: %v\n%s\nlacks %q", name, err, out, want)
-			}
+			expect.That(t, err != nil && strings.Contains(string(out), want), "%s: %v\n%s\nlacks %q", name, err, out,
+				want)
 		}
 	}
 }

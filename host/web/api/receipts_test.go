@@ -47,9 +47,8 @@ func TestReceiptInResult(t *testing.T) {
 		strings.HasPrefix(with.body, same+`"ref":"`+result.Ref+`","receipt":{`), "%d, %v: %s, without it %s",
 		with.status, err, with.body, plain.body)
 	invalid := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...)
-	if invalid.status != 400 || !strings.Contains(invalid.body, "receipt: must be true or false, not a number") {
-		t.Errorf("%d %s", invalid.status, invalid.body)
-	}
+	expect.That(t, invalid.status == 400 && strings.Contains(invalid.body,
+		"receipt: must be true or false, not a number"), "%d %s", invalid.status, invalid.body)
 	without := start(t, Config{Receipts: failingReceipts{}})
 	r := without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
 	r.is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)

@@ -110,9 +110,8 @@ func testPrivacyPageErrors(t *testing.T, s *site) {
 				if who == "example.org" && strings.HasSuffix(path, "erase") && sure == "yes" {
 					status, text = 200, "There was nothing left to erase" // a value without data is not an error
 				}
-				if p.status != status || !strings.Contains(words(p.root), text) || strings.Contains(p.body, "<b>x") {
-					t.Errorf("%s %q: %d, want %d and %q:\n%s", path, who, p.status, status, text, words(p.root))
-				}
+				expect.That(t, p.status == status && strings.Contains(words(p.root), text) && !strings.Contains(p.body,
+					"<b>x"), "%s %q: %d, want %d and %q:\n%s", path, who, p.status, status, text, words(p.root))
 			}
 		}
 	}
