@@ -17,13 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 	"golang.org/x/time/rate"
 
-	"assay/registry/expect"
-
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 const signingSecret = "whsec_of_the_tests"

@@ -1,4 +1,6 @@
 package webhook
 
+import ()
+
 // StandardSignature exports standardSignature to tests of package webhook_test.
 var StandardSignature = standardSignature

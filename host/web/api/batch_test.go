@@ -48,33 +48,6 @@ func TestBatch(t *testing.T) {
 	expect.That(t, len(seen) == 2 && seen[0].Country == "FR" && seen[0].Caller.Account == goodKey, "checked %+v", seen)
 }
 
-func TestInvalidBatch(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	many := func(n int) string {
-		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"a.com"},`, n), ",") + `]}`
-	}
-	required := fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch)
-	tooMany := fmt.Sprintf("checks contains more than %d requests", check.MaxBatch)
-	for name, test := range map[string]struct{ body, want string }{
-		"checks missing": {`{"domain":"a.com"}`, required},
-		"no requests":    {`{"checks":[]}`, required},
-		"an object":      {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
-		"an array":       {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
-		"one too many":   {many(check.MaxBatch + 1), tooMany},
-		"5000":           {many(5000), tooMany},
-		"truncated":      {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
-		"duplicate name in a request": {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`,
-			"a name occurs twice in one object, near byte 28"},
-		"duplicate checks": {`{"checks":[{"domain":"a.com"}],"checks":[]}`,
-			"a name occurs twice in one object, near byte 30"},
-		"trailing data": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
-	} {
-		expect.Equal(t, name, s.rejects(t, "POST "+batchPath, test.body, test.want), test.want)
-	}
-	expect.Equal(t, "checked", len(s.checker.requests()), 0)
-}
-
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -83,10 +56,10 @@ func TestLargestBatch(t *testing.T) {
 	expect.That(t, r.status == 200 && len(s.checker.requests()) == check.MaxBatch, "status %d, %d requests: %.200s",
 		r.status, len(s.checker.requests()), r.body)
 	// Only a batch has the larger limit.
-	r = s.check(t, strings.Repeat(" ", maxBody+1))
-	expect.That(t, r.status == 413 && r.failure(t).Error == fmt.Sprintf("the body exceeds %d bytes", maxBody),
-		"a single check: status %d: %s", r.status, r.body)
-	r = s.batch(t, strings.Repeat(" ", maxBatchBody+1))
-	expect.That(t, r.status == 413 && r.failure(t).Error == fmt.Sprintf("the body exceeds %d bytes", maxBatchBody),
-		"a batch: status %d: %s", r.status, r.body)
+	blanks := strings.Repeat(" ", maxBatchBody)
+	s.check(t, exampleBody+blanks[:maxBody-len(exampleBody)]).is(t, "a single check at the limit", 200)
+	exceeds := fmt.Sprintf("the body exceeds %d bytes", maxBody)
+	s.check(t, blanks[:maxBody+1]).is(t, "a single check", 413, exceeds)
+	s.send(t, "POST", "/api/check", blanks[:maxBody+1]).is(t, "an oversize body without a key", 413, exceeds)
+	s.batch(t, blanks+" ").is(t, "a batch", 413, fmt.Sprintf("the body exceeds %d bytes", maxBatchBody))
 }

@@ -57,15 +57,6 @@ func TestEvents(t *testing.T) {
 		diff := cmp.Diff(want, r.body)
 		expect.That(t, r.status == 200 && diff == "", "%s: %d (-want +got):\n%s", query, r.status, diff)
 	}
-	const after, limit = "after: must be given once, as a whole number from 0 to 9007199254740991",
-		"limit: must be given once, as a whole number from 1 to 100"
-	for query, want := range map[string]string{
-		"?after=": after, "?after=-1": after, "?after=x": after, "?after=1.0": after, "?after=%2B1": after,
-		"?after=1&after=2": after, "?after=9007199254740992": after,
-		"?after=18446744073709551616": after, "?limit=0": limit, "?limit=101": limit, "?limit=1&limit=1": limit,
-	} {
-		expect.Equal(t, query, s.rejects(t, "GET /api/events"+query, "", want), want)
-	}
 	r := s.ask(t, freeKey, "GET /api/events", "")
 	expect.That(t, r.body == `{"events":[],"next":0,"more":false}`, "another account: %s", r.body)
 }

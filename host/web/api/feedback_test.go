@@ -8,7 +8,6 @@ import (
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
-	"assay/registry/expect"
 )
 
 // reports knows every check but unknownRef, and records its calls.
@@ -52,23 +51,4 @@ func TestFeedback(t *testing.T) {
 			`"region":{"country":"DE"}}`, knownRef + ` legitimate "" +4915123456789`, ""},
 		{"DELETE /api/feedback?ref=" + knownRef, "", "revoke " + knownRef, `{"ref":"` + knownRef + `","revoked":true}`},
 	}, "chargeback", "15123456789")
-}
-
-func TestInvalidFeedback(t *testing.T) {
-	t.Parallel()
-	kept := &reports{}
-	s := start(t, Config{Feedback: kept})
-	valid := `{"ref":"` + knownRef + `","label":"fraud"`
-	for body, want := range map[string]string{
-		`{"label":"fraud"}`:          "ref: must be the reference of a check, chk_ and 26 characters",
-		`{"ref":"` + knownRef + `"}`: `label: must be "fraud" or "legitimate"`,
-		valid + `,"label":"fraud"}`:  "a name occurs twice in one object, near byte 55",
-		valid + `,"note":7}`:         "note: must be a string, not a number",
-		valid + `,"domain":"a b"}`:   "domain: contains a space",
-		valid + `,"domain":"a.com","email":"b@a.com"}`: "at most one of domain, email, phone or iban can be given: " +
-			"the one that was scored",
-	} {
-		s.rejects(t, "POST "+feedbackPath, body, want)
-	}
-	expect.Equal(t, "reports", len(kept.seen), 0)
 }

@@ -219,6 +219,8 @@ func TestRouting(t *testing.T) {
 		{"POST", "/api/check/", 404, ""}, {"POST", "/API/CHECK", 404, ""}, {"POST", "//api/check", 404, ""},
 		{"POST", "/api/./check", 404, ""}, {"POST", "/api/%63heck", 404, ""}, {"POST", "/api//check", 404, ""},
 		{"POST", "/api/x/../check", 404, ""}, {"POST", "/api/check%00", 404, ""}, {"POST", "/api/check;x", 404, ""},
+		{"GET", searchPath, 405, "POST"}, {"GET", "/api/checks", 404, ""}, {"GET", checksPrefix, 404, ""},
+		{"GET", checksPrefix + knownRef + "/x", 404, ""}, {"DELETE", exportPath, 405, "GET, HEAD, POST"},
 		{"POST", "/nope", 404, ""}, {"BREW", "/nope", 404, ""}, {"GET", "/", 404, ""}, {"OPTIONS", "*", 404, ""},
 		{"GET", "/..%2f..%2fetc/passwd", 404, ""}, {"GET", "/openapi.json.fiber.gz", 404, ""},
 		{"GET", "/" + strings.Repeat("x", 500) + "<script>", 404, ""},

@@ -3,14 +3,12 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/customer/privacy"
-	"assay/registry/expect"
 )
 
 const (
@@ -69,32 +67,4 @@ func TestOverrides(t *testing.T) {
 		{"DELETE /api/overrides?id=" + knownOverride, "", "remove " + knownOverride,
 			`{"id":"` + knownOverride + `","removed":true}`},
 	}, "fraud ring", "15123456789")
-}
-
-// Errors name the field and the reason.
-func TestInvalidOverrides(t *testing.T) {
-	t.Parallel()
-	kept := &verdicts{}
-	s := start(t, Config{Overrides: kept})
-	const rest = `"action":"block","reason":"a","expires_at":"2026-03-01T00:00:00Z"}`
-	const whole = `{"domain":"example.com","action":"block","reason":"a","expires_at":"2026-03-01T00:00:00Z"}`
-	but := func(old, changed string) string { return strings.Replace(whole, old, changed, 1) }
-	for body, want := range map[string]string{
-		`{` + rest: "one of domain, email, phone, iban, number_range, registrable_domain, bank is required",
-		`{"domain":"example.com","bank":"DE37040044",` + rest: "only one of domain and bank can be given",
-
-		`{"domain":7,` + rest:                                 "domain: must be a string, not a number",
-		`{"domain":"example",` + rest:                         "domain: has no dot",
-		`{"bank":"DE12",` + rest:                              "bank: must be DE and the 8 characters",
-		`{"phone":"123456","region":{"country":"XX"},` + rest: "region.country: ",
-
-		but(`"action":"block",`, ""):                    "action: is required",
-		but("block", "review"):                          "action: must be",
-		but(`,"expires_at":"2026-03-01T00:00:00Z"`, ""): "expires_at: is required",
-		but("2026-03-01T00:00:00Z", "tomorrow"):         "expires_at: must be a time",
-		but(`"a"`, `"full"`):                            "the account has 1000 overrides",
-	} {
-		s.rejects(t, "POST "+overridesPath, body, want)
-	}
-	expect.Equal(t, "calls", len(kept.seen), 0)
 }
