@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"assay.example/client"
-	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
@@ -29,14 +28,27 @@ import (
 // busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
 var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|TimeoutError")
 
-// TestExamples runs the clients of examples/ against a real host.
-func TestExamples(t *testing.T) {
+// TestClients runs customers' programs against one host: the official clients, as they are here and as a release packs
+// them, and the clients and receivers of examples/.
+func TestClients(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
-	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
+	s := &service{host, dir, database}
 	// The first call of a layer is its slowest.
-	hosttest.CheckUntilComplete(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`)
+	hosttest.CheckUntilComplete(host, s.account(t, "pro").Secret, `{"email":"jane@paypa1-secure-login.xyz"}`)
+	for name, test := range map[string]func(*testing.T, *service){"official": testOfficialClients,
+		"installed": testInstalledClients, "examples": testExamples, "receivers": testReceivers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// testExamples runs the clients of examples/.
+func testExamples(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
 	for name, c := range map[string]struct {
 		command []string
 		want    string
@@ -66,7 +78,7 @@ func TestExamples(t *testing.T) {
 			var err error
 			hosttest.UntilAccepted(func() int {
 				cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
-				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.URL, "ASSAY_KEY="+key,
+				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
 					"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
 				if out, err = cmd.CombinedOutput(); busy.Match(out) {
 					return http.StatusServiceUnavailable
@@ -78,13 +90,10 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestClients runs the official clients against a real host, over a relay that loses the first answer to each request:
-// they send it again, and it is counted once. The account has so many checks of one value that their export and erasure
-// run in the background.
-func TestClients(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off")
+// testOfficialClients runs the official clients over a relay that loses the first answer to each request: they send it
+// again, and it is counted once. The account has so many checks of one value that their export and erasure run in the
+// background.
+func testOfficialClients(t *testing.T, s *service) {
 	for name, run := range map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
@@ -99,10 +108,10 @@ func TestClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const earlier = privacy.AtOnce
-			key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+			key := s.account(t, "pro").Secret
 			month := time.Now().UTC().Month()
-			repeatChecks(t, host, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
-			relay := &losingRelay{to: host.URL, attempts: map[string]int{}}
+			repeatChecks(t, s.HostProcess, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
+			relay := &losingRelay{to: s.URL, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
 			defer server.Close()
 			run(t, server.URL, key)
@@ -115,13 +124,14 @@ func TestClients(t *testing.T) {
 			for request, n := range relay.attempts {
 				expect.That(t, n >= 2, "%d attempts of %s", n, request)
 			}
-			status, usage := hosttest.Ask(t, host, key, "GET", "/api/usage", "")
+			status, usage := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
 			ended := month != time.Now().UTC().Month()                             // and with it the quota
 			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
 				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
 					earlier)
 			}
-			status, held := hosttest.Ask(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
+			status, held := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export",
+				`{"domain":"paypa1-secure-login.xyz"}`)
 			expect.That(t, status == http.StatusOK && held["total"] == 0.0, "status %d, %v checks after the erasure",
 				status, held["total"])
 		})
@@ -150,9 +160,9 @@ func customerOperations(t *testing.T) (all []*regexp.Regexp) {
 // repeatChecks makes n checks with one body, in batches.
 func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n int) {
 	t.Helper()
+	batch := `{"checks":[` + strings.Repeat(body+",", 99) + body + `]}`
 	for range n / 100 {
-		status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch", `{"checks":[`+strings.Repeat(body+",",
-			99)+body+`]}`)
+		status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch", batch)
 		expect.Must(t, status == http.StatusOK, "a batch got %d", status)
 	}
 }
