@@ -237,8 +237,7 @@ func testRecord(t *testing.T, s *service) {
 }
 
 func testKeys(t *testing.T, s *service) {
-	issued := s.account(t, "pro")
-	other := s.account(t, "pro").Secret
+	issued, other := s.account(t, "pro"), s.account(t, "pro").Secret
 	send := func(authorization string) (int, string) {
 		return hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
 			authorization)

@@ -28,6 +28,8 @@ func TestLookupSettings(t *testing.T) {
 		want  string // the setting that the error names
 	}{
 		"defaults":         {installation.Config{}, ""},
+		"no key for TLS":   {installation.Config{TLSCert: "c.pem"}, "ASSAY_TLS_KEY: it is empty"},
+		"no certificate":   {installation.Config{TLSKey: "k.pem"}, "ASSAY_TLS_CERT: it is empty"},
 		"a resolver":       {installation.Config{DNS: []string{"192.0.2.53:53", "[2001:db8::53]:5353"}}, ""},
 		"DNS off":          {installation.Config{DNS: []string{"off"}}, ""},
 		"a server and off": {installation.Config{DNS: []string{"192.0.2.53:53", "off"}}, "ASSAY_DNS"},

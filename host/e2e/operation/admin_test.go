@@ -34,8 +34,7 @@ func TestAdmin(t *testing.T) {
 		expect.That(t, !strings.Contains(text, "degraded"), "customers see %s", text)
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
-		response := expect.Value(http.Get(host.URL + path))(t)
-		expect.NoError(t, response.Body.Close())
+		response, _ := fetch(t, http.DefaultClient, host.URL+path)
 		expect.That(t, response.StatusCode == http.StatusNotFound, "customers get %s with status %d", path,
 			response.StatusCode)
 	}
@@ -45,9 +44,8 @@ func TestAdmin(t *testing.T) {
 	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
 		var recorded bytes.Buffer
 		expect.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
-		if p, err := profile.Parse(&recorded); err != nil || len(p.SampleType) == 0 { // as go tool pprof does
-			t.Errorf("profile %s: %v", name, err)
-		}
+		p := expect.Value(profile.Parse(&recorded))(t) // as go tool pprof does
+		expect.That(t, len(p.SampleType) != 0, "profile %s has no samples", name)
 	}
 
 	// A second host with the same explicit address does not start.
