@@ -3,15 +3,21 @@ package webhook_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/host/check"
 	"assay/host/customer/webhook"
+	"assay/host/entity"
+	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
 
@@ -93,4 +99,74 @@ func (h *hostProcess) kill() {
 	for range h.stdout {
 	}
 	_ = h.cmd.Wait()
+}
+
+// deployment is a ledger that records checks and the Deliverer of their events, on one database.
+type deployment struct {
+	store  *store.Store
+	ledger *store.Ledger
+}
+
+// start starts a deployment that may call receivers on loopback.
+func start(ctx context.Context, url string) (d *deployment, stop func() error, err error) {
+	s, err := openStore(ctx, url)
+	if err != nil {
+		return nil, nil, err
+	}
+	outbox, err := s.NewOutbox()
+	if err != nil {
+		return nil, nil, err
+	}
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{loopback}})
+	if err != nil {
+		return nil, nil, err
+	}
+	ledger, err := s.NewLedger(store.LedgerConfig{OnEvents: deliverer.Hint})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); deliverer.Run(ctx) }()
+	return &deployment{s, ledger}, func() error {
+		cancel()
+		<-stopped
+		return errors.Join(ledger.Close(), outbox.Close(), s.Close())
+	}, nil
+}
+
+// subscribe creates an account whose events go to url, and returns a caller for it.
+func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
+	t.Helper()
+	caller := storetest.NewCaller(t, d.store, storetest.Plan(t, "pro", 1_000_000))
+	expect.Value(d.store.SetEndpoint(t.Context(), caller.Account, url))(t)
+	return caller
+}
+
+// block records a check that triggers an event.
+func (d *deployment) block(ctx context.Context, caller check.Caller, ref string) error {
+	e, err := entity.Parse(entity.Domain, "example.org", "")
+	if err != nil {
+		return err
+	}
+	r := storetest.At(storetest.Decided(caller, e, check.Block), time.Now().UTC().Truncate(time.Millisecond))
+	r.Decision.Ref = ref
+	return d.ledger.Append(ctx, r)
+}
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(hostDatabase); url != "" {
+		os.Exit(runHost(url))
+	}
+	// Nothing listens there, so a request that used the environment's proxy would fail.
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
+		os.Setenv(name, "http://127.0.0.1:1")
+	}
+	os.Exit(storetest.Main(m, openStore))
+}
+
+// openStore opens a store on the database at url.
+func openStore(ctx context.Context, url string) (*store.Store, error) {
+	return store.Open(ctx, store.Config{URL: url, Keys: storetest.Ring, Logger: storetest.Discard()})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/customer/webhook"
+	"assay/registry/expect"
 )
 
 // receiver is a webhook receiver that records all requests.
@@ -68,31 +69,71 @@ func (r *receiver) serve(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(status)
 }
 
-// stall leaves the next request of an event without a response.
-func (r *receiver) stall(ref string) (stalled <-chan struct{}) {
+// with changes a receiver.
+func (r *receiver) with(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stallRef, r.stalled = ref, make(chan struct{})
+	change()
+}
+
+// stall leaves the next request of an event without a response.
+func (r *receiver) stall(ref string) (stalled <-chan struct{}) {
+	r.with(func() { r.stallRef, r.stalled = ref, make(chan struct{}) })
 	return r.stalled
 }
 
-// refuse refuses the next requests of an event.
-func (r *receiver) refuse(ref string, times int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refusals[ref] = times
+// refuse refuses the next requests of an event, so many at least and at most.
+func (r *receiver) refuse(ref string, least, most int) {
+	r.with(func() { r.refusals[ref] = min(max(r.refusals[ref], least), most) })
 }
 
-// remaining returns how many of the next requests of an event are to be refused.
-func (r *receiver) remaining(ref string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refusals[ref]
+// verify reports events whose outcome is wrong.
+func (k *killTest) verify() {
+	k.Helper()
+	k.receiver.mu.Lock()
+	defer k.receiver.mu.Unlock()
+	expect.That(k, k.receiver.forged <= 0, "%d requests had no signature with a secret that the customer knows",
+		k.receiver.forged)
+	events := expect.Value(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
+	for _, ref := range k.recorded {
+		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
+		if i < 0 {
+			k.Errorf("%s, %s: the event is lost", ref, k.stages[ref])
+			continue
+		}
+		log := expect.Value(k.store.Attempts(k.Context(), k.caller.Account, ref))(k)
+		k.verifyEvent(events[i], log, k.receiver.arrivals[ref])
+	}
 }
 
-// addSecret adds a secret that signatures are verified with.
-func (r *receiver) addSecret(secret string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.secrets = append(r.secrets, secret)
+func (k *killTest) verifyEvent(e webhook.Event, log []webhook.Attempt, arrivals int) {
+	k.Helper()
+	interrupted, refused, accepted := 0, 0, 0
+	for _, a := range log {
+		switch {
+		case a.TookMS == nil:
+			interrupted++
+		case a.Status >= 200 && a.Status <= 299:
+			accepted++
+		default:
+			refused++
+		}
+	}
+	rounds := k.rounds[e.Ref]
+	wrong := ""
+	switch {
+	case e.Attempts != len(log):
+		wrong = "the log is incomplete"
+	case e.State == "delivered" && (accepted != 1 || refused >= 4*rounds):
+		wrong = "delivered, but not accepted exactly once"
+	case e.State == "failed" && (accepted != 0 || refused != 4*rounds):
+		wrong = "failed, but not refused four times"
+	case arrivals > 4*rounds+k.kills[e.Ref]:
+		wrong = "sent more than four times plus once for each kill"
+	case arrivals > len(log), interrupted > k.kills[e.Ref]:
+		wrong = "sent without an attempt, or interrupted without a kill"
+	}
+	expect.That(k, wrong == "",
+		"%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills", e.Ref,
+		k.stages[e.Ref], wrong, e.State, arrivals, len(log), accepted, refused, interrupted, k.kills[e.Ref])
 }

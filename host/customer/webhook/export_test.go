@@ -1,6 +1,0 @@
-package webhook
-
-import ()
-
-// StandardSignature exports standardSignature to tests of package webhook_test.
-var StandardSignature = standardSignature
