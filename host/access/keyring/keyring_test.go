@@ -48,9 +48,7 @@ func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "secret")
 	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	if err := os.Chmod(path, mode); err != nil { // WriteFile applies the umask
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(path, mode)) // WriteFile applies the umask
 	return path
 }
 
@@ -100,7 +98,7 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data") // does not exist either
 		path := filepath.Join(dir, "secret")
 		rings := make([]*keyring.Ring, hosts)
-		errs := make([]error, hosts)
+		errs := make([]error, hosts+1)
 		start := make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range hosts {
@@ -111,15 +109,10 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 		}
 		close(start)
 		wg.Wait()
-		for i := range hosts {
-			if errs[i] != nil {
-				t.Fatal(errs[i])
-			}
-			expect.Must(t, bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint),
-				"two hosts that started at the same time have different secrets")
-		}
-		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
-			t.Error("the file's secret differs from the hosts' secret")
+		for i, ring := range append(rings, load(t, path)) {
+			expect.NoError(t, errs[i])
+			expect.Must(t, bytes.Equal(ring.Fingerprint, rings[0].Fingerprint),
+				"hosts or the file have different secrets")
 		}
 		created[string(rings[0].Fingerprint)] = true
 		checkModes(t, dir, path)
