@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/host/web/mail/mailtest"
 	"assay/registry/expect"
 )
@@ -65,6 +67,7 @@ type newcomer struct {
 	host     *hosttest.HostProcess
 	receiver *receiver
 	mailbox  *mailtest.Server
+	conn     *pgx.Conn
 	key      string
 	code     string // signs in
 }
@@ -80,7 +83,8 @@ func TestCustomer(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--test-checkout",
 		"--public-url="+publicURL, "--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
-	n := &newcomer{person: browse(t), host: host, receiver: newReceiver(t), mailbox: mailbox}
+	n := &newcomer{person: browse(t), host: host, receiver: newReceiver(t), mailbox: mailbox,
+		conn: storetest.Session(t, database)}
 	n.subscribe()
 	secret := n.connect()
 	blocked := n.receive()
@@ -249,7 +253,12 @@ func (n *newcomer) manage() {
 	n.look("privacy-found")
 	n.press("Webhooks", "Delivered")
 	n.press("Failed", "Failed")
-	// The page updates itself once the attempts have failed.
+	// The page updates itself once the attempts have failed, which takes 21 s without this.
+	expect.Until(n, "an attempt to have failed", func() bool {
+		return storetest.Value[int](n, n.conn, `WITH failed AS (UPDATE webhook_events SET state = 'failed',
+			next_attempt_at = NULL, settled_at = now() WHERE tries > 0 AND leased_until IS NULL AND state = 'pending'
+			RETURNING 1) SELECT count(*) FROM failed`) != 0
+	})
 	n.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
 	n.look("webhooks")
 	n.press("Attempts", "thanks for")
