@@ -466,8 +466,6 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 		if err := g.Spare(t.Context(), func() { called = true }); err != nil || !called || g.free != 1 {
 			t.Errorf("afterwards: %v, called %v, %d processors free", err, called, g.free)
 		}
-		if err := (*Gate)(nil).Spare(t.Context(), func() { called = true }); err != nil {
-			t.Errorf("without a gate: %v", err)
-		}
+		expect.Error(t, "without a gate", (*Gate)(nil).Spare(t.Context(), func() { called = true }), nil)
 	})
 }

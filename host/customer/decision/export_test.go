@@ -103,9 +103,8 @@ func TestBrokenExport(t *testing.T) {
 	all.broken = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {}); err == nil {
-		t.Error("an export began although its first page could not be read")
-	}
+	expect.Failure(t, expect.ErrorOf(NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {})),
+		"an export began although its first page could not be read")
 	var invalid *entity.InvalidError
 	_, err = ParseFormat("xml")
 	expect.That(t, errors.As(err, &invalid) && invalid.Field == "format", "format xml: %v", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -131,9 +132,8 @@ func TestFind(t *testing.T) {
 		{"another account of the bank", entity.IBAN, "DE75 3704 0044 0532 0130 01", ""},
 		{"the bank", entity.IBAN, "FR14 2004 1010 0505 0001 3M02 606", "bank"},
 	} {
-		if got := x.find(t, "acct_1", test.typ, test.value); got != test.want {
-			t.Errorf("%s (%s): found %q, want %q", test.name, test.value, got, test.want)
-		}
+		expect.Equal(t, fmt.Sprintf("%s (%s)", test.name, test.value), x.find(t, "acct_1", test.typ, test.value),
+			test.want)
 		got := x.find(t, "acct_2", test.typ, test.value)
 		expect.That(t, got == "", "%s (%s): another account found %q", test.name, test.value, got)
 	}
@@ -257,10 +257,9 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 		x.at = start.Add(test.after)
 		err := x.Load(t.Context())
 		expect.Must(t, err != nil, "no error")
-		expect.That(t, refused("acct_1", entity.IBAN, "DE89370400440532013000") == test.own &&
-			refused("acct_2", entity.Domain, "example.com") == test.others &&
-			refused("acct_2", entity.Phone, "+49301234567") == test.phone && (x.Ready() == nil) == !test.own,
-			"wrong after %s", test.after)
+		expect.That(t, refused("acct_1", entity.IBAN, "DE89370400440532013000") == test.own && refused("acct_2",
+			entity.Domain, "example.com") == test.others && refused("acct_2", entity.Phone,
+			"+49301234567") == test.phone && (x.Ready() == nil) == !test.own, "wrong after %s", test.after)
 	}
 	m.err = nil
 	if x.load(t); refused("acct_1", entity.Domain, "example.com") || x.Ready() != nil {

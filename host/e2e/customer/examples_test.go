@@ -176,9 +176,8 @@ func typeScriptClient(t *testing.T, folder string) {
 				strings.TrimPrefix(f, "../../../"))
 		}
 	}
-	if out, err := compiledClient(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := compiledClient()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }
 
 // compiledClient compiles the client once for all tests, which use it at the same time.
@@ -197,22 +196,17 @@ func goClient(t *testing.T, url, key string) {
 	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
 	expect.That(t, err == nil && batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v, %v",
 		batch, err)
-	if err := assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}); err != nil {
-		t.Errorf("feedback: %v", err)
-	}
+	expect.Error(t, "feedback", assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}),
+		nil)
 	goClientRecords(t, assay, result)
-	if err := assay.RevokeFeedback(t.Context(), result.Ref); err != nil {
-		t.Errorf("revoking feedback: %v", err)
-	}
+	expect.Error(t, "revoking feedback", assay.RevokeFeedback(t.Context(), result.Ref), nil)
 	_, err = assay.Check(t.Context(), invalid)
 	refused := (*client.Error)(nil)
 	expect.That(t, errors.As(err, &refused) && refused.Status == http.StatusBadRequest && refused.Field == "email" &&
 		strings.HasPrefix(refused.RequestID, "req_"), "error of an invalid check: %#v", err)
 	proof, err := assay.Receipt(t.Context(), result.Ref)
 	expect.That(t, err == nil && strings.Contains(string(proof), result.Ref), "receipt: %s, %v", proof, err)
-	if _, err := receipt.Parse(proof); err != nil {
-		t.Errorf("receipt: %v", err)
-	}
+	expect.Error(t, "receipt", expect.ErrorOf(receipt.Parse(proof)), nil)
 	explained, err := assay.Explain(t.Context(), result.Ref, valid)
 	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
 		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
@@ -233,9 +227,8 @@ func goClient(t *testing.T, url, key string) {
 	}
 	expect.That(t, err == nil && export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks, %v",
 		len(export.Checks), export.Total, err)
-	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
-		t.Errorf("erasure: %v", err)
-	}
+	err = assay.Erase(t.Context(), client.Subject{Ref: result.Ref})
+	expect.That(t, err == nil, "erasure: %v", err)
 }
 
 // goClientRecords looks at a check with the feedback legitimate, and at what else the account has.
@@ -264,9 +257,7 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	all, listing := assay.Overrides(t.Context())
 	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
 		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
-	if err := assay.RemoveOverride(t.Context(), override.ID); err != nil {
-		t.Errorf("removing an override: %v", err)
-	}
+	expect.Error(t, "removing an override", assay.RemoveOverride(t.Context(), override.ID), nil)
 	if tried, err := assay.CheckPublic(t.Context(), result.Query); err != nil || tried.Score != result.Score {
 		t.Errorf("public check: %+v, %v", tried, err)
 	}
@@ -283,9 +274,8 @@ func testProgram(install string, command ...string) func(t *testing.T, url, key 
 		}
 		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 		cmd.Env = append(cmd.Environ(), "ASSAY_URL="+url, "ASSAY_KEY="+key, "PYTHONDONTWRITEBYTECODE=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		expect.Must(t, err == nil, "%v\n%s", err, out)
 	}
 }
 

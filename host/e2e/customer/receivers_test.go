@@ -74,9 +74,7 @@ func testReceivers(t *testing.T, s *service) {
 				{"unsigned", "chk_6", body, body, now, "", 401},
 				{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
 			} {
-				if got := forge(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
-					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
-				}
+				expect.Equal(t, c.name, forge(t, url, c.secret, c.id, c.signed, c.sent, c.at), c.status)
 			}
 			// Malformed requests without a valid signature do not block or stop the receiver.
 			for name, header := range map[string]string{

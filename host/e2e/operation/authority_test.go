@@ -56,9 +56,7 @@ func TestFirstStart(t *testing.T) {
 	expect.NoError(t, os.Remove(filepath.Join(second, "trust")))
 	_, err = hosttest.TryHost(t, hosttest.Command(t.Context(), second, database))
 	expect.ErrorText(t, "a second host without a trust file", err, "copy it from a host that runs")
-	if _, err := os.Stat(filepath.Join(second, "operator.key")); err == nil {
-		t.Error("it made an operator's key")
-	}
+	expect.Failure(t, expect.ErrorOf(os.Stat(filepath.Join(second, "operator.key"))), "it made an operator's key")
 	expect.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
 	host := hosttest.StartHost(t, second, database)
 	expect.Equal(t, "/readyz", hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready"}`+"\n")

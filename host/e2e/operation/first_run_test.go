@@ -48,9 +48,8 @@ func TestFirstRun(t *testing.T) {
 	host.Stop(t, syscall.SIGKILL)
 	again := hosttest.StartHost(t, dir, "")
 	expect.Equal(t, "the key that the second start printed", again.Key, host.Key)
-	if a := hosttest.Post(http.DefaultClient, again.URL, again.Key, `{"domain":"google.com"}`); a.Status != 200 {
-		t.Errorf("after a crash: %+v", a)
-	}
+	a := hosttest.Post(http.DefaultClient, again.URL, again.Key, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == 200, "after a crash: %+v", a)
 	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
 	expect.That(t, len(reports) == 2 && reports[0].OK && reports[1].OK && reports[0].Records >= int64(len(cases)+1),
 		"audit verify: %+v", reports)

@@ -23,9 +23,8 @@ func promtool(t *testing.T, args ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "promtool", args...)
 	cmd.Dir = monitoring
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	expect.That(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 }
 
 // TestAlerts has promtool check the rules and run their tests. Each alert has a test and a line in the guide.

@@ -49,9 +49,8 @@ func TestHTTPS(t *testing.T) {
 	}
 	first := client()
 	defer first.CloseIdleConnections()
-	if a := hosttest.Post(first, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Fatalf("a check: %+v", a)
-	}
+	a := hosttest.Post(first, host.URL, issued.Secret, hosttest.FleetBody)
+	expect.Must(t, a.Status == 200, "a check: %+v", a)
 	page, _ := fetch(t, first, host.URL+"/signin")
 	expect.That(t, page.Header.Get("Strict-Transport-Security") != "", "pages do not tell browsers to stay with https")
 	plain, _ := fetch(t, http.DefaultClient, "http://"+strings.TrimPrefix(host.URL, "https://")+"/healthz")
@@ -75,9 +74,8 @@ func TestHTTPS(t *testing.T) {
 		expect.NoError(t, json.Unmarshal([]byte(hosttest.Get(t, host.Admin+"/readyz", "")), &ready))
 		return strings.Contains(strings.Join(ready.Degraded, "\n"), key)
 	})
-	if a := hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Errorf("with a broken key: %+v", a)
-	}
+	a = hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody)
+	expect.That(t, a.Status == 200, "with a broken key: %+v", a)
 	metric := regexp.MustCompile(`(?m)^assay_certificate_expiry_timestamp_seconds (.*)$`)
 	m := metric.FindStringSubmatch(hosttest.Get(t, host.Admin+"/metrics", ""))
 	var expires float64

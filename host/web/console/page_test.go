@@ -226,9 +226,8 @@ func testCompression(t *testing.T, s *site) {
 		v := test.v.alone()
 		v.header.Set("Accept-Encoding", test.accept)
 		p := v.send(test.method, test.path, "", "")
-		if got := p.header.Get("Content-Encoding"); got != test.want {
-			t.Errorf("%s: status %d, Content-Encoding %q, want %q", test.name, p.status, got, test.want)
-		}
+		expect.Equal(t, fmt.Sprintf("%s: status %d, Content-Encoding", test.name, p.status),
+			p.header.Get("Content-Encoding"), test.want)
 		vary := strings.Contains(p.header.Get("Vary"), "Accept-Encoding")
 		expect.That(t, test.want == "" || vary, "%s: Vary is %q", test.name, p.header.Get("Vary"))
 	}
