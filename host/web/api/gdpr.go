@@ -49,9 +49,6 @@ type Privacy interface {
 
 // private authenticates the caller and calls f if the caller's plan includes the privacy endpoints.
 func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
-	if s.cfg.Privacy == nil || s.cfg.Decisions == nil || s.cfg.Explainer == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		if !caller.Plan.Privacy {
 			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -41,19 +40,11 @@ func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOve
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
 	p.shown++ // the form for a new override
-	var list []override.Listed
-	p.read(work(ctx), "overrides", func(work context.Context) (err error) {
-		list, err = c.cfg.Store.Overrides(work, s.Account)
-		return err
-	})
+	list := panel(p, "overrides", s.Account, c.cfg.Store.Overrides)
 	names := map[string]string{}
-	p.read(work(ctx), "keys", func(work context.Context) error { // without them, ids are shown
-		keys, err := c.cfg.Store.Keys(work, s.Account)
-		for _, k := range keys {
-			names[k.ID] = k.Name
-		}
-		return err
-	})
+	for _, k := range panel(p, "keys", s.Account, c.cfg.Store.Keys) { // without them, ids are shown
+		names[k.ID] = k.Name
+	}
 	rows := make([]listedOverride, 0, len(list))
 	find := strings.ToLower(strings.TrimSpace(query(ctx, "find")))
 	for _, o := range list {

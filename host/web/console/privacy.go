@@ -28,7 +28,7 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 		"Logs": privacy.LogDays, "Session": int(signin.SessionLife.Hours()), "Export": int(privacy.KeepExport.Hours())}
 	p := c.panels(ctx)
 	p.shown++ // the forms
-	p.read(work(ctx), "requests", func(work context.Context) error {
+	p.read("requests", func(work context.Context) error {
 		requests, err := c.cfg.Store.Requests(work, s.caller())
 		if errors.Is(err, check.ErrUnauthorized) { // no key works, so no request runs
 			return nil

@@ -126,7 +126,7 @@ func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	if token == "" {
 		return nil, nil
 	}
-	work, cancel := pageContext()
+	work, cancel := pageContext() // error pages are rendered after the request's own context has ended
 	defer cancel()
 	return c.find(work, ctx, token)
 }

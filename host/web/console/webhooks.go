@@ -59,18 +59,14 @@ func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebh
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
-	var endpoints []webhook.Endpoint
-	p.read(work(ctx), "endpoint", func(work context.Context) (err error) {
-		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
-		return err
-	})
+	endpoints := panel(p, "endpoint", s.Account, c.cfg.Store.Endpoints)
 	below, _ := strconv.ParseInt(query(ctx, "below"), 10, 64)
 	state := query(ctx, "state")
 	if state != "pending" && state != "delivered" && state != "failed" {
 		state = ""
 	}
 	var events []webhook.Event
-	p.read(work(ctx), "events", func(work context.Context) (err error) {
+	p.read("events", func(work context.Context) (err error) {
 		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 		return err
 	})
