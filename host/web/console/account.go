@@ -20,7 +20,7 @@ func (c *Console) routeAccount() {
 	post := func(path string, form func(*fiber.Ctx, *session) error) {
 		c.signedIn(fiber.MethodPost, accountPath+path, form)
 	}
-	c.signedIn(fiber.MethodGet, accountPath, c.account)
+	c.signedIn(fiber.MethodGet, accountPath, plain(c.showAccount))
 	post("/code", c.proved(c.replaceCode))
 	post("/sessions/end", c.then(accountPath, "All other sessions are ended.",
 		func(ctx *fiber.Ctx, s *session) error {
@@ -38,8 +38,6 @@ func (c *Console) routeAccount() {
 	post("/address/confirm", c.confirmAddress)
 	c.signedIn(fiber.MethodGet, confirmPath+":token", c.confirmForm)
 }
-
-func (c *Console) account(ctx *fiber.Ctx, s *session) error { return c.showAccount(ctx, s, view{}) }
 
 func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)

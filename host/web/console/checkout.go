@@ -103,11 +103,8 @@ func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause t
 }
 
 // checkouts returns the tokens of the checkouts that this browser started, oldest first.
-func (c *Console) checkouts(ctx *fiber.Ctx) []string {
-	var tokens []string
-	if !c.cookie(ctx, "checkout", checkoutContext, &tokens) {
-		return nil
-	}
+func (c *Console) checkouts(ctx *fiber.Ctx) (tokens []string) {
+	c.cookie(ctx, "checkout", checkoutContext, &tokens)
 	return tokens
 }
 

@@ -165,7 +165,7 @@ func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
 	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey()
+		return errNoKey
 	}
 	if form.Error, err = refusal(ctx, err); err != nil {
 		return err

@@ -36,8 +36,6 @@ type keyForm struct {
 // Has reports whether a scope is ticked.
 func (f keyForm) Has(scope apikey.Scope) bool { return slices.Contains(f.Scopes, string(scope)) }
 
-func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, view{}) }
-
 func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
 	p.shown++ // the form for a new key

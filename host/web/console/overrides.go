@@ -35,8 +35,6 @@ type listedOverride struct {
 	By    string // the author, with the name of a key instead of its id
 }
 
-func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOverrides(ctx, s, view{}) }
-
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
 	p.shown++ // the form for a new override
@@ -135,7 +133,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "The override was already removed."
 	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey()
+		return errNoKey
 	default:
 		return err
 	}

@@ -29,7 +29,7 @@ func (c *Console) routeWebhooks() {
 	post := func(path string, form func(*fiber.Ctx, *session) error) {
 		c.signedIn(fiber.MethodPost, webhooksPath+path, form)
 	}
-	c.signedIn(fiber.MethodGet, webhooksPath, c.webhooks)
+	c.signedIn(fiber.MethodGet, webhooksPath, plain(c.showWebhooks))
 	post("", c.setEndpoint)
 	post("/remove", c.proved(c.then(webhooksPath, "The webhook is removed. New checks create no events.",
 		func(ctx *fiber.Ctx, s *session) error {
@@ -54,8 +54,6 @@ func (c *Console) routeWebhooks() {
 			return c.cfg.Store.ResendEvent(work(ctx), s.Account, ctx.Params("ref"))
 		}))
 }
-
-func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
@@ -186,10 +184,6 @@ func indented(text string) string {
 
 func plansWithWebhooks() string {
 	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Webhooks })
-}
-
-func plansWithPrivacy() string {
-	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Privacy })
 }
 
 // plansWith names the plans that include something, such as "Starter and Pro plans".
