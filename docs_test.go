@@ -49,13 +49,10 @@ func TestABIPage(t *testing.T) {
 		fmt.Sprintf("| a fact's name | %d bytes |", sdk.MaxFactName),
 		fmt.Sprintf("| log and printed output | %d bytes |", sdk.LogBytes),
 	} {
-		if !strings.Contains(page, row) {
-			t.Errorf("section 5 of sdk/ABI.md lacks %q", row)
-		}
+		expect.That(t, strings.Contains(page, row), "section 5 of sdk/ABI.md lacks %q", row)
 	}
-	if size := fmt.Sprintf("A plugin may have %d MiB", registry.MaxModuleBytes>>20); !strings.Contains(page, size) {
-		t.Errorf("section 8 of sdk/ABI.md lacks %q", size)
-	}
+	size := fmt.Sprintf("A plugin may have %d MiB", registry.MaxModuleBytes>>20)
+	expect.That(t, strings.Contains(page, size), "section 8 of sdk/ABI.md lacks %q", size)
 }
 
 // TestContract compares the plans and threat categories in docs/contract.md with the code.
@@ -66,20 +63,16 @@ func TestContract(t *testing.T) {
 	for _, p := range check.Plans() {
 		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota),
 			included(p))
-		if !strings.Contains(contract, row+" |") && !strings.Contains(contract, row+"; 99.9% uptime |") {
-			t.Errorf("docs/contract.md lacks the row %q", row)
-		}
-		if plan := fmt.Sprintf("`%s` (%s", p.Name, hosttest.Thousands(p.Quota)); !strings.Contains(openAPI, plan) {
-			t.Errorf("openapi.json lacks %q", plan)
-		}
+		expect.That(t, strings.Contains(contract, row+" |") || strings.Contains(contract, row+"; 99.9% uptime |"),
+			"docs/contract.md lacks the row %q", row)
+		plan := fmt.Sprintf("`%s` (%s", p.Name, hosttest.Thousands(p.Quota))
+		expect.That(t, strings.Contains(openAPI, plan), "openapi.json lacks %q", plan)
 	}
 	for _, threat := range sdk.Threats() {
 		texts = append(texts, "`"+string(threat)+"`")
 	}
 	for _, text := range texts {
-		if !strings.Contains(contract, text) {
-			t.Errorf("docs/contract.md lacks %q", text)
-		}
+		expect.That(t, strings.Contains(contract, text), "docs/contract.md lacks %q", text)
 	}
 }
 
@@ -153,9 +146,7 @@ func TestDocumentedLimits(t *testing.T) {
 	} {
 		page := strings.Join(strings.Fields(hosttest.ReadText(t, file)), " ")
 		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				t.Errorf("%s lacks %q", file, text)
-			}
+			expect.That(t, strings.Contains(page, text), "%s lacks %q", file, text)
 		}
 	}
 }
@@ -187,9 +178,7 @@ func TestErrorCodes(t *testing.T) {
 		}
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has the codes %q, want %q", file, got, want)
-		}
+		expect.That(t, slices.Equal(got, want), "%s has the codes %q, want %q", file, got, want)
 	}
 }
 
@@ -218,10 +207,9 @@ func TestSmallestLayer(t *testing.T) {
 		}
 	}
 	smallest := slices.MinFunc(slices.Sorted(maps.Keys(lines)), func(a, b string) int { return lines[a] - lines[b] })
-	if want := "`cp -r plugins/" + smallest + " plugins/NAME`"; !strings.Contains(
-		hosttest.ReadText(t, "CONTRIBUTING.md"), want) {
-		t.Errorf("the smallest layer is %s of %v: CONTRIBUTING.md lacks %s", smallest, lines, want)
-	}
+	want := "`cp -r plugins/" + smallest + " plugins/NAME`"
+	expect.That(t, strings.Contains(hosttest.ReadText(t, "CONTRIBUTING.md"), want),
+		"the smallest layer is %s of %v: CONTRIBUTING.md lacks %s", smallest, lines, want)
 }
 
 // TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.
@@ -231,9 +219,7 @@ func TestTestingPage(t *testing.T) {
 	for values := range slices.Chunk(check.TestValues(), len(entity.Types())) {
 		row := fmt.Sprintf("| `%s` | `any@%s` | `%s` | `%s` |", values[0].Value, values[1].Value, values[2].Value,
 			values[3].Value)
-		if !strings.Contains(page, row) {
-			t.Errorf("docs/testing.md lacks the row %s", row)
-		}
+		expect.That(t, strings.Contains(page, row), "docs/testing.md lacks the row %s", row)
 	}
 }
 
@@ -253,18 +239,13 @@ func TestLayersReadKnownFacts(t *testing.T) {
 		known[f.Name] = true
 	}
 	files, err := filepath.Glob("plugins/*/manifest.json")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("manifests %v, %v", files, err)
-	}
+	expect.Must(t, err == nil && len(files) >= 5, "manifests %v, %v", files, err)
 	for _, file := range files {
 		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, file)))
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		expect.Must(t, err == nil, "%s: %v", file, err)
 		for _, fact := range m.Facts {
-			if !known[fact] && !strings.HasPrefix(fact, "config.") {
-				t.Errorf("%s reads the unknown fact %s", file, fact)
-			}
+			expect.That(t, known[fact] || strings.HasPrefix(fact, "config."), "%s reads the unknown fact %s", file,
+				fact)
 		}
 	}
 }

@@ -157,20 +157,16 @@ func TestImports(t *testing.T) {
 		}
 		used[rule] = true
 		for _, imported := range p.Imports {
-			if own, ok := strings.CutPrefix(imported, "assay/"); ok && !matchesAny(allowed, own) {
-				t.Errorf("%s must not import %s: %s", path, own, reason)
-			}
+			own, ok := strings.CutPrefix(imported, "assay/")
+			expect.That(t, !ok || matchesAny(allowed, own), "%s must not import %s: %s", path, own, reason)
 			for engine, importers := range engineImporters {
-				if matches(engine+"/...", imported) && !matchesAny(importers, path) {
-					t.Errorf("%s must not import %s: only %s may", path, imported, strings.Join(importers, " and "))
-				}
+				expect.That(t, !matches(engine+"/...", imported) || matchesAny(importers, path),
+					"%s must not import %s: only %s may", path, imported, strings.Join(importers, " and "))
 			}
 		}
 	}
 	for pattern := range allowedImports {
-		if !used[pattern] {
-			t.Errorf("the rule for %s applies to no package: remove it", pattern)
-		}
+		expect.That(t, used[pattern], "the rule for %s applies to no package: remove it", pattern)
 	}
 }
 
@@ -179,22 +175,16 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	folders := expect.Value(os.ReadDir("host"))(t)
 	// More would not read like a table of contents.
-	if len(folders) > 22 {
-		t.Errorf("host has %d entries, want at most 22", len(folders))
-	}
+	expect.That(t, len(folders) <= 22, "host has %d entries, want at most 22", len(folders))
 	lower := map[string]bool{}
 	for _, g := range groups {
 		for _, name := range strings.Fields(g.imports) {
-			if !lower[name] {
-				t.Errorf("group %s names %s, which is not below it", g.name, name)
-			}
+			expect.That(t, lower[name], "group %s names %s, which is not below it", g.name, name)
 		}
 		lower[g.name] = true
 	}
 	for _, f := range folders {
-		if f.IsDir() && !lower[f.Name()] {
-			t.Errorf("the folder host/%s is no group", f.Name())
-		}
+		expect.That(t, !f.IsDir() || lower[f.Name()], "the folder host/%s is no group", f.Name())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 var (
@@ -44,23 +45,18 @@ func TestDocuments(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(documents) < 10 {
-		t.Fatalf("found %d documents: %v", len(documents), err)
-	}
+	expect.Must(t, err == nil && len(documents) >= 10, "found %d documents: %v", len(documents), err)
 	for _, document := range documents {
 		text := hosttest.ReadText(t, document)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(document), m[1])); err != nil {
-				t.Errorf("%s links to %s, which does not exist", document, m[1])
-			}
+			_, err := os.Stat(filepath.Join(filepath.Dir(document), m[1]))
+			expect.That(t, err == nil, "%s links to %s, which does not exist", document, m[1])
 		}
 		for _, name := range testName.FindAllString(text, -1) {
-			if tests[name] == nil {
-				t.Errorf("%s refers to %s, which does not exist", document, name)
-			}
+			expect.That(t, tests[name] != nil, "%s refers to %s, which does not exist", document, name)
 		}
 		for _, m := range runPath.FindAllStringSubmatch(text, -1) {
 			path := strings.TrimSuffix(strings.TrimSuffix(m[1], "..."), "/")

@@ -23,13 +23,11 @@ func TestFactsOfSDKs(t *testing.T) {
 	t.Parallel()
 	facts := slices.Concat(factTables()...)
 	for _, f := range facts {
-		if _, err := strconv.Atoi(f.Example); f.Kind == entity.Number && err != nil ||
-			f.Kind == entity.YesNo && f.Example != "yes" && f.Example != "no" {
-			t.Errorf("the example of %s, %q, is not of the kind %s", f.Name, f.Example, f.Kind)
-		}
-		if f.Bytes < len(f.Example) {
-			t.Errorf("the example of %s, %q, is longer than %d bytes", f.Name, f.Example, f.Bytes)
-		}
+		_, err := strconv.Atoi(f.Example)
+		expect.That(t, (f.Kind != entity.Number || err == nil) && (f.Kind != entity.YesNo || f.Example == "yes" ||
+			f.Example == "no"), "the example of %s, %q, is not of the kind %s", f.Name, f.Example, f.Kind)
+		expect.That(t, f.Bytes >= len(f.Example), "the example of %s, %q, is longer than %d bytes", f.Name, f.Example,
+			f.Bytes)
 	}
 	for file, want := range map[string]string{
 		"sdk/ABI.md": abiFacts(t, facts), "sdk/facts.go": goFacts(facts),
@@ -39,10 +37,9 @@ func TestFactsOfSDKs(t *testing.T) {
 		if os.Getenv("ASSAY_UPDATE") != "" {
 			expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
-		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
-			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test . -run TestFactsOfSDKs (-want +got):\n%s",
-				file, diff)
-		}
+		diff := cmp.Diff(want, hosttest.ReadText(t, file))
+		expect.That(t, diff == "",
+			"%s is out of date: run ASSAY_UPDATE=1 go test . -run TestFactsOfSDKs (-want +got):\n%s", file, diff)
 	}
 }
 
@@ -52,9 +49,7 @@ func abiFacts(t *testing.T, facts []entity.Fact) string {
 	const head = "| fact | kind | most bytes | format | example |\n|---|---|---|---|---|\n"
 	before, table, found := strings.Cut(hosttest.ReadText(t, "sdk/ABI.md"), head)
 	_, after, _ := strings.Cut(table, "\n\n")
-	if !found {
-		t.Fatalf("sdk/ABI.md has no table %q", head)
-	}
+	expect.Must(t, found, "sdk/ABI.md has no table %q", head)
 	var rows strings.Builder
 	for _, f := range facts {
 		fmt.Fprintf(&rows, "| %s | %s | %d | %s | %s |\n", f.Name, f.Kind, f.Bytes, f.Format, f.Example)

@@ -127,9 +127,8 @@ func TestAPI(t *testing.T) {
 		"| request | purpose | key |\n|---|---|---|\n")
 	common := d.common()
 	for _, o := range d.operations() {
-		if _, ok := calls[o.ID]; !ok {
-			t.Errorf("%s has no programs: add them to calls", o.ID)
-		}
+		_, ok := calls[o.ID]
+		expect.That(t, ok, "%s has no programs: add them to calls", o.ID)
 		want["api/"+o.page()+".md"] = d.render(o, common)
 		fmt.Fprintf(&index, "| [%s](api/%s.md) | %s | %s |\n", o.call(), o.page(), o.Summary, cmp.Or(o.scope(), "none"))
 	}
@@ -139,9 +138,7 @@ func TestAPI(t *testing.T) {
 		got = append(got, expect.Value(filepath.Glob(pattern))(t)...)
 	}
 	for _, file := range got {
-		if want[file] == "" {
-			t.Errorf("%s describes no endpoint that the document has: remove it", file)
-		}
+		expect.That(t, want[file] != "", "%s describes no endpoint that the document has: remove it", file)
 	}
 	for file, text := range want {
 		if os.Getenv("ASSAY_UPDATE") != "" {

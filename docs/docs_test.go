@@ -21,16 +21,13 @@ func TestPages(t *testing.T) {
 	for _, p := range pages {
 		ids[p.URL()] = nil
 		for _, id := range attribute.FindAllStringSubmatch(string(p.HTML), -1) {
-			if slices.Contains(ids[p.URL()], id[1]) {
-				t.Errorf("%s: two elements have the id %s", p.URL(), id[1])
-			}
+			expect.That(t, !slices.Contains(ids[p.URL()], id[1]), "%s: two elements have the id %s", p.URL(), id[1])
 			ids[p.URL()] = append(ids[p.URL()], id[1])
 		}
 	}
 	for _, p := range pages {
-		if p.Title == "" || p.Group == "" || strings.Contains(string(p.HTML), "<!--") {
-			t.Errorf("%q: title %q, group %q, or a comment is shown", p.Name, p.Title, p.Group)
-		}
+		expect.That(t, p.Title != "" && p.Group != "" && !strings.Contains(string(p.HTML), "<!--"),
+			"%q: title %q, group %q, or a comment is shown", p.Name, p.Title, p.Group)
 		for _, link := range regexp.MustCompile(`href="([^"#]*)#?([^"]*)"`).FindAllStringSubmatch(string(p.HTML), -1) {
 			address, fragment := link[1], link[2]
 			if strings.Contains(address, "://") {
@@ -40,9 +37,8 @@ func TestPages(t *testing.T) {
 				address = p.URL()
 			}
 			found, ok := ids[address]
-			if !ok || fragment != "" && !slices.Contains(found, fragment) {
-				t.Errorf("%s links to %s#%s, which does not exist", p.URL(), address, fragment)
-			}
+			expect.That(t, ok && (fragment == "" || slices.Contains(found, fragment)),
+				"%s links to %s#%s, which does not exist", p.URL(), address, fragment)
 		}
 	}
 }
@@ -67,16 +63,14 @@ func TestRender(t *testing.T) {
 			`<pre tabindex="0"><code id="code-1-sh">a &lt;b&gt;</code></pre></figure>` + "\n"},
 	} {
 		title, got, err := render("docs/guide", []byte("# Title\n\n"+test.text+"\n"))
-		if err != nil || title != "Title" || string(got) != test.want {
-			t.Errorf("%s: %q, %v\n%s\nwant\n%s", name, title, err, got, test.want)
-		}
+		expect.That(t, err == nil && title == "Title" && string(got) == test.want, "%s: %q, %v\n%s\nwant\n%s", name,
+			title, err, got, test.want)
 	}
 	for name, text := range map[string]string{
 		"no title": "text", "code without a language": "# T\n\n```\nx\n```",
 	} {
-		if _, _, err := render("docs", []byte(text)); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, _, err := render("docs", []byte(text))
+		expect.That(t, err != nil, "%s: no error", name)
 	}
 }
 
@@ -94,9 +88,7 @@ func TestSnippets(t *testing.T) {
 		`<code id="code-1-go">`, `<code id="code-1-python">`, `</fieldset>`, `<code id="code-2-json">`,
 		`<code id="code-3-text">`, `<code id="code-4-sh">`, `value="sh" checked>`, `value="go">`,
 		`<code id="code-5-sh">`, `<code id="code-5-go">`, `</fieldset>`}
-	if !slices.Equal(ids, want) {
-		t.Errorf("got %q\nwant %q", ids, want)
-	}
+	expect.That(t, slices.Equal(ids, want), "got %q\nwant %q", ids, want)
 }
 
 // TestInclude checks which part of a document a page includes.
@@ -106,14 +98,12 @@ func TestInclude(t *testing.T) {
 	for heading, want := range map[string]string{
 		"A": "one\n\n### B\n\ntwo\n\n### C", "B": "two", "C": "", "D": "three",
 	} {
-		if got, ok := section(file, heading); !ok || got != want {
-			t.Errorf("%s: %q, %v, want %q", heading, got, ok, want)
-		}
+		got, ok := section(file, heading)
+		expect.That(t, ok && got == want, "%s: %q, %v, want %q", heading, got, ok, want)
 	}
 	for _, text := range []string{"<!-- include contract.md: No such -->", "<!-- include none.md: 7. Errors -->"} {
-		if _, err := include(text); err == nil {
-			t.Errorf("%s: no error", text)
-		}
+		_, err := include(text)
+		expect.That(t, err != nil, "%s: no error", text)
 	}
 }
 
@@ -125,25 +115,18 @@ func TestParts(t *testing.T) {
 	parts := 0
 	signal := regexp.MustCompile(`(?m)^## (.+)$`)
 	for _, p := range pages {
-		if p.Part != strings.Contains(p.Name, "/") {
-			t.Errorf("%s: part %t", p.Name, p.Part)
-		}
+		expect.That(t, p.Part == strings.Contains(p.Name, "/"), "%s: part %t", p.Name, p.Part)
 		if !strings.HasPrefix(p.Name, "catalogue/") {
 			continue
 		}
 		parts++
 		text := expect.Value(read("docs/" + p.Name + ".md"))(t)
 		signals := signal.FindAllStringSubmatch(text, -1)
-		if len(signals) == 0 {
-			t.Errorf("%s has no signals", p.Name)
-		}
+		expect.That(t, len(signals) != 0, "%s has no signals", p.Name)
 		for _, s := range signals {
-			if !strings.Contains(string(p.HTML), `<h2 id="`+s[1]+`">`) {
-				t.Errorf("%s: %s has no anchor", p.Name, s[1])
-			}
+			expect.That(t, strings.Contains(string(p.HTML), `<h2 id="`+s[1]+`">`), "%s: %s has no anchor", p.Name, s[1])
 		}
 	}
-	if layers := strings.Count(assay.Catalogue, "\n| ["); parts != layers || parts == 0 {
-		t.Errorf("%d pages of %d layers", parts, layers)
-	}
+	layers := strings.Count(assay.Catalogue, "\n| [")
+	expect.That(t, parts == layers && parts != 0, "%d pages of %d layers", parts, layers)
 }

@@ -11,6 +11,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // accepted counts how many of n uses at once are accepted.
@@ -70,9 +71,8 @@ func TestRates(t *testing.T) {
 		}()), 200},
 		{"no address", accepted(9, func() error { return r.TakeNetwork(netip.Prefix{}) }), 2},
 	} {
-		if test.got != test.want {
-			t.Errorf("%s: %d uses at once were accepted, want %d", test.name, test.got, test.want)
-		}
+		expect.That(t, test.got == test.want, "%s: %d uses at once were accepted, want %d", test.name, test.got,
+			test.want)
 	}
 	none := newRates(map[string]int{}, nil, nil)
 	r = none
@@ -97,15 +97,12 @@ func TestPublicLimit(t *testing.T) {
 		return ok, err
 	}
 	for i := range 300 {
-		if ok, err := take("192.0.2.7/32"); err != nil || ok != (i < 10) {
-			t.Fatalf("check %d of an address: %v, %v", i+1, ok, err)
-		}
+		ok, err := take("192.0.2.7/32")
+		expect.Must(t, err == nil && ok == (i < 10), "check %d of an address: %v, %v", i+1, ok, err)
 	}
 	for _, want := range []bool{true, true, false} {
 		ok, err := take("192.0.2.8/32")
 		var refused *admission.RateError
-		if ok != want || errors.As(err, &refused) == want {
-			t.Errorf("a neighbour: %v, %v, want %v", ok, err, want)
-		}
+		expect.That(t, ok == want && errors.As(err, &refused) != want, "a neighbour: %v, %v, want %v", ok, err, want)
 	}
 }

@@ -1,15 +1,27 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"assay/host/auditlog"
+	"assay/host/hosttest"
 	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/lineup/fleet"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // warningsOf returns what is warned of settings.
@@ -93,15 +105,135 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 		o := &observer{host: &host{cfg: &installation.Config{}}, began: now.Add(-time.Hour)}
 		var got []string
 		add := func(_ operator.Severity, what, do string) {
-			if do == "" {
-				t.Errorf("%s: nothing to do about %q", name, what)
-			}
+			expect.That(t, do != "", "%s: nothing to do about %q", name, what)
 			got = append(got, what)
 		}
 		o.warnOfQueues(&test.state, add)
 		o.warnOfAudit(&test.state, auditlog.Status{Problems: test.problems}, add)
-		if len(got) > 1 || !strings.Contains(strings.Join(got, ""), test.want) || (test.want == "") != (got == nil) {
-			t.Errorf("%s: warnings %q, want %q", name, got, test.want)
-		}
+		expect.That(t, len(got) <= 1 && strings.Contains(strings.Join(got, ""), test.want) &&
+			(test.want == "") == (got == nil), "%s: warnings %q, want %q", name, got, test.want)
 	}
 }
+
+// The names of receivers are resolved with the servers in ASSAY_DNS.
+func TestReceiverResolver(t *testing.T) {
+	t.Parallel()
+	server := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	defer server.Close()
+	resolver := receiverResolver(&installation.Config{DNS: []string{server.LocalAddr().String()}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _, _ = server.ReadFrom(make([]byte, 512))
+		cancel()
+	}()
+	_, err := resolver.LookupHost(ctx, "receiver.test")
+	expect.That(t, ctx.Err() != nil, "the name server was not queried: %v", err)
+	off := &installation.Config{DNS: []string{installation.Off}}
+	expect.That(t, receiverResolver(&installation.Config{}) == nil && receiverResolver(off) == nil,
+		"without name servers, the resolver is not the system's")
+}
+
+func TestDemoKeyThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "demo-key")
+	expect.NoError(t, os.WriteFile(file, []byte("assay_x\n"), 0o600))
+	expect.NoError(t, os.Chmod(file, 0o640))
+	_, err := demoKey(t.Context(), &installation.Config{DataDir: dir}, nil)
+	expect.ErrorText(t, "a key that a group can read", err, file+" (mode 640): run chmod 600 "+file)
+	expect.NoError(t, os.Chmod(file, 0o600))
+	key := expect.Value(demoKey(t.Context(), &installation.Config{DataDir: dir}, nil))(t)
+	expect.Equal(t, "key", key, "assay_x")
+}
+
+func TestParts(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	add := func(h *host, name string) {
+		note := func(call string) { calls = append(calls, call+" "+name) }
+		h.add(part{
+			Changed:   map[store.Topic]func(){store.TopicKeys: func() { note("keys of") }},
+			Erased:    func(subject []byte) { note(fmt.Sprintf("erase %x in", subject)) },
+			Obstacles: func() []obstacle { return unless(name, errors.New("absent"), "wait") },
+			Problems:  []problems{{func() []string { return []string{name + " is slow"} }, "hurry"}},
+			Close:     func() error { note("close"); return errors.New(name) },
+		})
+	}
+	h := &host{}
+	add(h, "first")
+	h.add(part{}) // turned off
+	add(h, "second")
+	expect.ErrorText(t, "not ready", h.ready(), "first: absent\nsecond: absent")
+	expect.NoDiff(t, "degraded", []string{"first is slow", "second is slow"}, h.degraded())
+	notify(h.parts, store.TopicKeys)
+	notify(h.parts, store.TopicErasures+" ab")
+	expect.ErrorText(t, "closing", h.close(), "second\nfirst")
+	expect.NoDiff(t, "calls", []string{"keys of first", "keys of second", "erase ab in first", "erase ab in second",
+		"close second", "close first"}, calls)
+}
+
+// A host is ready with what was true when it began to hear of changes: an override that is set meanwhile is not missed.
+func TestLoadsOnceItHearsOfChanges(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	proxy := storetest.NewProxy(t, at)
+	keys := hosttest.OpenStore(t, hosttest.DataDir(t), at).Keys
+	h := newHost(&installation.Config{}, &terminal.Terminal{}, Options{})
+	var err error
+	h.log = storetest.Discard()
+	h.store, err = store.Open(t.Context(), store.Config{URL: at, DirectURL: proxy.URL, Keys: keys, Logger: h.log})
+	expect.NoError(t, err)
+	storetest.Close(t, h.store)
+	reached := proxy.HoldBack(func(statement string) bool { return statement == "LISTEN assay" }, nil)
+	loaded := make(chan bool, 1)
+	h.add(part{Load: func(context.Context) {
+		select {
+		case <-h.listening:
+			loaded <- true
+		default:
+			loaded <- false
+		}
+	}})
+	start := h.startJobs(t.Context())
+	go h.load(t.Context(), start)
+	storetest.Receive(t, "the host to listen", reached)
+	proxy.Disconnect()
+	expect.That(t, storetest.Receive(t, "the host to load", loaded), "the host loaded before it heard of changes")
+	expect.NoError(t, h.close())
+}
+
+// A data directory has one host at a time. One that was killed is in the fleet until it is silent, and every change of
+// the lineup waits for it: its next run takes it out. One that drains leaves the seat, and stays in the fleet.
+func TestSeat(t *testing.T) {
+	t.Parallel()
+	dir, ctx := hosttest.DataDir(t), t.Context()
+	b := hosttest.OpenStore(t, dir, postgrestest.Database(t))
+	start := func(dir, id string, wanted ...string) *seat {
+		t.Helper()
+		h := &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store}
+		_, err := openSeat(ctx, h)
+		expect.NoError(t, err)
+		t.Cleanup(func() { _ = h.seat.file.Close() })
+		expect.NoError(t, expect.ErrorOf(noteHost(ctx, h)))
+		expect.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
+		var got []string
+		for _, h := range expect.Value(b.Store.Hosts(ctx))(t) {
+			got = append(got, h.ID)
+		}
+		expect.NoDiff(t, "hosts", wanted, got)
+		return h.seat
+	}
+	start(t.TempDir(), "host_0", "host_0")
+	killed := start(dir, "host_1", "host_0", "host_1")
+	expect.NoError(t, killed.file.Close())
+	running := start(dir, "host_2", "host_0", "host_2")
+	_, err := openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}})
+	expect.ErrorText(t, "a second host", err, "another host runs in the data directory "+dir)
+	expect.NoError(t, running.leave())
+	start(dir, "host_3", "host_0", "host_2", "host_3")
+	expect.NoError(t, running.leave()) // at its end, when another has the seat
+	_, err = openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}})
+	expect.ErrorText(t, "a third host", err, "another host runs")
+}
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

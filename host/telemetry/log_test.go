@@ -42,13 +42,10 @@ func TestLogRotation(t *testing.T) {
 				expect.NoError(t, log.RotateIfDue(now))
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "*"))
-			if err != nil || len(files) != test.files {
-				t.Errorf("files %v, error %v, want %d files", files, err, test.files)
-			}
+			expect.That(t, err == nil && len(files) == test.files, "files %v, error %v, want %d files", files, err,
+				test.files)
 			// The file's first line is up to a day older than its last, and the deletion up to a day late.
-			if log.file.MaxAge+2 >= 30 {
-				t.Errorf("a rotated file is deleted after %d days", log.file.MaxAge)
-			}
+			expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
 		})
 	}
 }
@@ -82,9 +79,7 @@ func TestLogLines(t *testing.T) {
 	all.Wait()
 	expect.NoError(t, file.Close())
 	text, err := os.ReadFile(filepath.Join(dir, "assay.log"))
-	if err != nil || len(text) < flushBytes {
-		t.Fatalf("%d bytes, error %v", len(text), err)
-	}
+	expect.Must(t, err == nil && len(text) >= flushBytes, "%d bytes, error %v", len(text), err)
 	next := make([]int, writers)
 	for line := range bytes.Lines(text) {
 		var l struct{ Writer, N int }
@@ -94,9 +89,7 @@ func TestLogLines(t *testing.T) {
 		next[l.Writer]++
 	}
 	for writer, n := range next {
-		if n != lines {
-			t.Errorf("%d lines of writer %d, want %d", n, writer, lines)
-		}
+		expect.That(t, n == lines, "%d lines of writer %d, want %d", n, writer, lines)
 	}
 }
 

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,15 +37,11 @@ func TestObserver(t *testing.T) {
 		})
 	}
 	all.Wait()
-	has(t, o.Metrics,
-		`assay_layer_outcomes_total{layer="lexical",outcome="scored"} 8`,
+	has(t, o.Metrics, `assay_layer_outcomes_total{layer="lexical",outcome="scored"} 8`,
 		`assay_layer_outcomes_total{layer="graph",outcome="abstained"} 8`,
-		`assay_layer_outcomes_total{layer="graph",outcome="trap"} 8`,
-		`assay_layer_fuel_count{layer="lexical"} 24`,
-		`assay_layer_fuel_sum{layer="lexical"} 40`,
-		`assay_layer_seconds_count{layer="graph"} 24`,
-		`assay_checks_total{type="email",verdict="block"} 8`,
-		`assay_check_seconds_count{type="email"} 16`)
+		`assay_layer_outcomes_total{layer="graph",outcome="trap"} 8`, `assay_layer_fuel_count{layer="lexical"} 24`,
+		`assay_layer_fuel_sum{layer="lexical"} 40`, `assay_layer_seconds_count{layer="graph"} 24`,
+		`assay_checks_total{type="email",verdict="block"} 8`, `assay_check_seconds_count{type="email"} 16`)
 }
 
 // has checks that metrics contain lines, and returns all of them.
@@ -53,9 +50,7 @@ func has(t *testing.T, m *Metrics, lines ...string) string {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	for _, line := range lines {
-		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
-			t.Errorf("the metrics lack %s", line)
-		}
+		expect.That(t, strings.Contains(w.Body.String(), "\n"+line+"\n"), "the metrics lack %s", line)
 	}
 	return w.Body.String()
 }
@@ -68,12 +63,10 @@ func TestShadowMetrics(t *testing.T) {
 	m.ShadowRan(live, check.Fused{Verdict: check.Block}, []check.Outcome{{Layer: "mailbox"},
 		{Layer: "graph", Failure: check.Trap}, {Layer: "feeds", Abstained: true}})
 	m.ShadowLeftOut(live)
-	all := has(t, m,
-		`assay_shadow_checks_total{shadow_verdict="block",type="email",verdict="allow"} 1`,
+	all := has(t, m, `assay_shadow_checks_total{shadow_verdict="block",type="email",verdict="allow"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="mailbox",outcome="scored"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="graph",outcome="trap"} 1`,
-		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`,
-		`assay_shadow_left_out_total 1`)
+		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`, `assay_shadow_left_out_total 1`)
 	expect.Equal(t, "calls in shadow count as calls of live layers",
 		strings.Contains(all, "assay_layer_outcomes_total{"), false)
 }
@@ -105,4 +98,86 @@ func TestLogOfFailures(t *testing.T) {
 			fmt.Sprintf(line, "refused", 1)+fmt.Sprintf(line, "trap", 1)+fmt.Sprintf(line, "refused", 2))
 		has(t, o.Metrics, `assay_layer_outcomes_total{layer="spy",outcome="refused"} 3`)
 	})
+}
+
+func TestLayerUses(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	expect.Equal(t, "before the first call, the uses", len(m.LayerUses()), 0)
+	o := Observer{Metrics: m, Logger: slog.New(slog.DiscardHandler)}
+	for i := range 100 {
+		out := check.Outcome{Layer: "names", Fuel: 2000}
+		if i == 0 {
+			out.Fuel = 200_000 // the one call in a hundred that the 99th percentile leaves out
+		}
+		o.LayerRan(entity.Domain, out, nil)
+	}
+	o.LayerRan(entity.Domain, check.Outcome{Layer: "age", Fuel: 900, Abstained: true}, nil)
+	o.LayerRan(entity.Domain, check.Outcome{Layer: "age", Fuel: 1100}, &check.Failure{Reason: check.Trap})
+	want := map[string]*LayerUse{
+		"names": {Outcomes: map[string]uint64{"scored": 100}, FuelMean: 3980, FuelP99: 4000},
+		"age":   {Outcomes: map[string]uint64{"abstained": 1, string(check.Trap): 1}, FuelMean: 1000, FuelP99: 4000},
+	}
+	expect.NoDiff(t, "uses", want, m.LayerUses())
+}
+
+func TestLedgerQueue(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	m.BatchDone(1, time.Millisecond, 7)
+	expect.Equal(t, "the queue", m.LedgerQueue(), 7)
+}
+
+func TestShadowUses(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	live := &check.Decision{Type: entity.Domain, Fused: check.Fused{Verdict: check.Allow}}
+	for _, verdict := range []check.Verdict{check.Allow, check.Review} {
+		m.ShadowRan(live, check.Fused{Verdict: verdict}, []check.Outcome{{Layer: "new"}})
+	}
+	m.ShadowRan(live, check.Fused{Verdict: check.Allow}, []check.Outcome{{Layer: "new", Failure: check.Trap}})
+	m.ShadowLeftOut(live)
+	want := map[string]*LayerUse{"new": {Outcomes: map[string]uint64{"scored": 2, string(check.Trap): 1}}}
+	expect.NoDiff(t, "uses", want, m.ShadowUses())
+	if ran, changed, leftOut := m.ShadowChecks(); ran != 3 || changed != 1 || leftOut != 1 {
+		t.Errorf("%d checks, %d changed, %d left out, want 3, 1 and 1", ran, changed, leftOut)
+	}
+}
+
+func TestServiceMetrics(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	for range 3 {
+		m.RequestAnswered("/api/check", 200, time.Millisecond)
+	}
+	m.RequestAnswered("/api/check", 503, time.Second)
+	m.WatchServer(func() (requests, connections, refused int) { return 1, 2, 3 })
+	m.WatchDatabase(func() sql.DBStats {
+		return sql.DBStats{MaxOpenConnections: 5, InUse: 2, Idle: 1, WaitCount: 7,
+			WaitDuration: 1500 * time.Millisecond}
+	})
+	ready := false
+	m.WatchReady(func() bool { return ready })
+	observe := m.WatchQueues()
+	has(t, m, `assay_http_requests_total{code="200",route="/api/check"} 3`,
+		`assay_http_requests_total{code="503",route="/api/check"} 1`, `assay_http_seconds_count{route="/api/check"} 4`,
+		`assay_http_seconds_sum{route="/api/check"} 1.003`, "assay_http_requests_under_way 1",
+		"assay_http_connections 2", "assay_http_connections_refused_total 3", "assay_database_connections_max 5",
+		"assay_database_connections_in_use 2", "assay_database_connections_idle 1", "assay_database_waits_total 7",
+		"assay_database_wait_seconds_total 1.5", "assay_ready 0", "assay_webhook_events_due 0",
+		"assay_queues_read_timestamp_seconds 0")
+	ready = true
+	observe(Queues{EventsDue: 4, OldestDue: 90 * time.Second, Failing: 2, Graph: 6, OldestGraph: time.Second},
+		time.UnixMilli(1500))
+	has(t, m, "assay_ready 1", "assay_webhook_events_due 4", "assay_webhook_oldest_due_seconds 90",
+		"assay_webhook_failing_endpoints 2", "assay_graph_contributions_waiting 6",
+		"assay_graph_oldest_waiting_seconds 1", "assay_queues_read_timestamp_seconds 1.5")
+}
+
+// BenchmarkRequestAnswered measures what the metrics add to each request.
+func BenchmarkRequestAnswered(b *testing.B) {
+	m := NewMetrics()
+	for b.Loop() {
+		m.RequestAnswered("/api/check", 200, time.Millisecond)
+	}
 }

@@ -69,9 +69,7 @@ func TestNames(t *testing.T) {
 	registry := everyMetric().registry
 	families := expect.Value(registry.Gather())(t)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil || len(problems) > 0 {
-		t.Errorf("promlint: %v, %v", problems, err)
-	}
+	expect.That(t, err == nil && len(problems) == 0, "promlint: %v, %v", problems, err)
 	var table strings.Builder
 	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	gathered := map[string]bool{}
@@ -89,9 +87,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, name := range described(registry) {
-		if !gathered[name] {
-			t.Errorf("%s was not used by this test, so docs/metrics.md cannot list it", name)
-		}
+		expect.That(t, gathered[name], "%s was not used by this test, so docs/metrics.md cannot list it", name)
 	}
 	text := expect.Value(os.ReadFile(metricsPage))(t)
 	before, rest, _ := strings.Cut(string(text), "| metric |")

@@ -35,8 +35,7 @@ func TestLimiter(t *testing.T) {
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 120} // one each half second, ten at once
 	for i := range 10 {
-		err := l.Take("a", rate)
-		expect.Must(t, err == nil, "use %d of a burst of 10: %v", i+1, err)
+		expect.Error(t, fmt.Sprintf("use %d of a burst of 10", i+1), l.Take("a", rate), nil)
 	}
 	var refused *RateError
 	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
@@ -46,24 +45,18 @@ func TestLimiter(t *testing.T) {
 	c.pass(500*time.Millisecond - 1)
 	expect.Failure(t, l.Take("a", rate), "a use too early was accepted")
 	c.pass(1)
-	if err := l.Take("a", rate); err != nil { // refused uses do not count
-		t.Errorf("a use at its time: %v", err)
-	}
+	expect.Error(t, "a use at its time, as refused ones do not count", l.Take("a", rate), nil)
 	c.pass(time.Hour)
 	for i := range 11 {
 		err := l.Take("a", rate)
 		expect.That(t, (err == nil) == (i < 10), "use %d after an hour: %v", i+1, err)
 	}
 	for range 1000 {
-		err := l.Take("c", Rate{})
-		expect.Must(t, err == nil, "without a limit: %v", err)
+		expect.NoError(t, l.Take("c", Rate{})) // has no limit
 	}
 	for range 2 {
-		if err := l.Take("d", Rate{Name: "tiny", PerMinute: 1}); err == nil {
-			c.pass(time.Minute)
-		} else {
-			t.Errorf("one use a minute: %v", err)
-		}
+		expect.Error(t, "one use a minute", l.Take("d", Rate{Name: "tiny", PerMinute: 1}), nil)
+		c.pass(time.Minute)
 	}
 }
 
@@ -119,12 +112,9 @@ func TestLimiterAcrossHosts(t *testing.T) {
 			}
 			most = max(most, window)
 		}
-		if got := float64(most) / float64(test.rate); got > test.most {
-			t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
-		}
-		if got := float64(window) / float64(test.rate); got < test.least {
-			t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
-		}
+		rated := float64(test.rate)
+		expect.That(t, float64(most) <= test.most*rated && float64(window) >= test.least*rated,
+			"%d uses were accepted in a minute, %d in the last one, at a rate of %d", most, window, test.rate)
 	})
 }
 

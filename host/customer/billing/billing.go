@@ -243,3 +243,16 @@ func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url str
 
 // Sells reports whether paid plans can be bought.
 func (b *Billing) Sells() bool { t, ok := b.Provider.(*TestCheckout); return !ok || !t.Closed }
+
+// Errors of accounts.
+var (
+	ErrNoAccount         = errors.New("there is no such account")
+	ErrSubscriptionEnded = errors.New("the account's subscription has ended: choose a plan first")
+)
+
+// Usage is how much of its monthly quota an account has used.
+type Usage struct {
+	Plan    check.Plan // with the account's own quota
+	Used    int
+	ResetAt time.Time // the first instant of the next calendar month, UTC
+}

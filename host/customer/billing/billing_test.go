@@ -158,49 +158,40 @@ func TestChangeCancelResume(t *testing.T) {
 	end := testTime.AddDate(0, 0, 10)
 	base := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: Active,
 		PaidUntil: end}
-	with := func(change func(*Subscription)) Subscription {
-		s := base
-		change(&s)
-		return s
-	}
 	to := func(plan string) func(context.Context, *Billing) error {
 		return func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", plan) }
 	}
 	cancel := func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") }
-	pro := with(func(s *Subscription) { s.Plan = "pro" })
-	free := with(func(s *Subscription) { s.NextPlan, s.EndsAt = "free", end })
-	late := with(func(s *Subscription) { s.Status = PastDue })
+	pro, free, late, ending := base, base, base, base
+	pro.Plan, late.Status, ending.EndsAt = "pro", PastDue, end
+	free.NextPlan, free.EndsAt = "free", end
+	upgraded, downgraded, lateEnding := pro, pro, ending
+	upgraded.PaidUntil, downgraded.NextPlan, lateEnding.Status = testTime.AddDate(0, 1, 0), "starter", PastDue
 	type testCase struct {
 		before Subscription
 		call   func(context.Context, *Billing) error
-		want   Subscription // the zero value: nothing changes
+		want   Subscription // unless there is an error: then nothing changes
 		err    error
 	}
 	expect.Each(t, map[string]testCase{
-		"upgrade": {before: base, call: to("pro"), want: with(func(s *Subscription) {
-			s.Plan, s.PaidUntil = "pro", testTime.AddDate(0, 1, 0)
-		})},
-		"downgrade": {before: pro, call: to("starter"), want: with(func(s *Subscription) {
-			s.Plan, s.NextPlan = "pro", "starter"
-		})},
-		"to free": {before: base, call: to("free"), want: free},
-		"cancel":  {before: base, call: cancel, want: with(func(s *Subscription) { s.EndsAt = end })},
-		"cancel late": {before: late, call: cancel, want: with(func(s *Subscription) {
-			s.Status, s.EndsAt = PastDue, end
-		})},
-		"resume":       {before: free, call: to("starter"), want: base},
-		"upgrade late": {before: late, call: to("pro"), err: ErrDue},
-		"unknown plan": {before: base, call: to("gold"), err: ErrNoPlan},
-		"canceled":     {before: Subscription{Status: Canceled}, call: cancel, err: ErrNotPaid},
+		"upgrade":      {base, to("pro"), upgraded, nil},
+		"downgrade":    {pro, to("starter"), downgraded, nil},
+		"to free":      {base, to("free"), free, nil},
+		"cancel":       {base, cancel, ending, nil},
+		"cancel late":  {late, cancel, lateEnding, nil},
+		"resume":       {free, to("starter"), base, nil},
+		"upgrade late": {late, to("pro"), base, ErrDue},
+		"unknown plan": {base, to("gold"), base, ErrNoPlan},
+		"canceled":     {Subscription{Status: Canceled}, cancel, base, ErrNotPaid},
 	}, func(t *testing.T, test testCase) {
 		a := &recorder{sub: test.before}
 		b, _ := newTest(a)
 		expect.Error(t, "the call", test.call(t.Context(), b), test.err)
+		var want []Subscription
 		if test.err == nil {
-			expect.Equal(t, "subscription", a.applied[0], test.want)
-		} else {
-			expect.Equal(t, "changes", len(a.applied), 0)
+			want = []Subscription{test.want}
 		}
+		expect.That(t, slices.Equal(a.applied, want), "applied %+v, want %+v", a.applied, want)
 	})
 }
 
@@ -229,28 +220,16 @@ func TestQuote(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	paid := Subscription{ID: "test_sub_1", Plan: "pro", Status: Active, PaidUntil: testTime}
-	next := paid
-	next.PaidUntil = testTime.AddDate(0, 1, 0)
-	type testCase struct {
-		change, want func(*Subscription)
-	}
-	expect.Each(t, map[string]testCase{
-		"renewed": {func(*Subscription) {}, func(s *Subscription) { s.PaidUntil = next.PaidUntil }},
-		"downgraded": {func(s *Subscription) { s.NextPlan = "starter" }, func(s *Subscription) {
-			s.Plan, s.PaidUntil = "starter", next.PaidUntil
-		}},
-		"ended": {func(s *Subscription) { s.EndsAt = testTime }, func(s *Subscription) {
-			s.EndsAt, s.Status = testTime, Canceled
-		}},
-	}, func(t *testing.T, test testCase) {
-		before, want := paid, paid
-		test.change(&before)
-		test.want(&want)
-		a := &recorder{sub: before, stale: []string{before.ID}}
+	downgraded, ending, renewed := paid, paid, paid
+	downgraded.NextPlan, ending.EndsAt, renewed.PaidUntil = "starter", testTime, testTime.AddDate(0, 1, 0)
+	starter, ended := renewed, ending
+	starter.Plan, ended.Status = "starter", Canceled
+	for _, test := range [][2]Subscription{{paid, renewed}, {downgraded, starter}, {ending, ended}} {
+		a := &recorder{sub: test[0], stale: []string{paid.ID}}
 		b, _ := newTest(a)
 		expect.NoError(t, b.Refresh(t.Context()))
-		expect.Equal(t, "subscription", a.applied[0], want)
-	})
+		expect.Equal(t, "subscription", a.applied[0], test[1])
+	}
 }
 
 // pagesOf is a provider with pages. Those in paid were paid.
@@ -323,15 +302,12 @@ func TestRefunds(t *testing.T) {
 		{ID: "sub_of_another_provider", Provider: "stripe"}}}
 	b, provider := newTest(a)
 	b.Provider = brokenProvider{provider}
-	if err := b.Apply(t.Context(), "sub_1", b.Provider.Read); err != nil || len(a.refunded) != 0 {
-		t.Errorf("a first subscription: %v, refunded %v", err, a.refunded)
-	}
-	if err := b.Apply(t.Context(), "sub_refused", b.Provider.Read); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a refund that failed: %v, want ErrUnavailable, so that the event is sent again", err)
-	}
-	err := b.RefundDue(t.Context())
-	expect.That(t, errors.Is(err, ErrUnavailable) && slices.Equal(a.refunded, []string{"sub_2"}),
-		"RefundDue: %v, refunded %v", err, a.refunded)
+	expect.NoError(t, b.Apply(t.Context(), "sub_1", b.Provider.Read))
+	expect.Equal(t, "refunds of a first subscription", len(a.refunded), 0)
+	// The provider sends the event again.
+	expect.Error(t, "a refund that failed", b.Apply(t.Context(), "sub_refused", b.Provider.Read), ErrUnavailable)
+	expect.Error(t, "RefundDue", b.RefundDue(t.Context()), ErrUnavailable)
+	expect.NoDiff(t, "refunded", []string{"sub_2"}, a.refunded)
 	expect.NoError(t, b.Apply(t.Context(), "sub_2", b.Provider.Read))
 }
 

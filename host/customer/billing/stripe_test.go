@@ -21,9 +21,8 @@ import (
 	"github.com/stripe/stripe-go/v85/webhook"
 	"golang.org/x/time/rate"
 
-	"assay/registry/expect"
-
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 const signingSecret = "whsec_of_the_tests"
@@ -90,18 +89,16 @@ func TestStripe(t *testing.T) {
 			"changing to %s: %+v, %v", offer.Name, changed, err)
 	}
 	pro, _ := OfferOf("pro")
-	if _, err := s.Due(ctx, sub, pro); err != nil {
-		t.Errorf("due: %v", err)
-	}
-	if c, err := s.Cancel(ctx, sub); err != nil || c.ID != "sub_1" {
-		t.Errorf("cancel: %+v, %v", c, err)
-	}
-	if url, err := s.Portal(ctx, sub, "https://a.example/plan"); err != nil || !strings.HasPrefix(url, "https://") {
-		t.Errorf("portal: %q, %v", url, err)
-	}
+	expect.Value(s.Due(ctx, sub, pro))(t)
+	expect.Equal(t, "cancelled", expect.Value(s.Cancel(ctx, sub))(t).ID, "sub_1")
+	portal := expect.Value(s.Portal(ctx, sub, "https://a.example/plan"))(t)
+	expect.That(t, strings.HasPrefix(portal, "https://"), "portal: %q", portal)
 	for range 2 { // it can be repeated
 		expect.NoError(t, s.Refund(ctx, sub))
 	}
+	expect.Value(s.CustomerAddress(ctx, "cus_1"))(t) // stripe-mock's customer has none
+	ids := expect.Value(s.CustomersOf(ctx, "jane@example.org"))(t)
+	expect.That(t, len(ids) > 0 && ids[0] != "", "customers: %q", ids)
 }
 
 // Calls beyond the rate wait, as long as their context lasts.
@@ -126,7 +123,8 @@ func TestStripeUnreachable(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
 	_, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example")
-	expect.That(t, errors.Is(err, ErrUnavailable), "got %v", err)
+	expect.Error(t, "a checkout", err, ErrUnavailable)
+	expect.Error(t, "customers", expect.ErrorOf(s.CustomersOf(t.Context(), "jane@example.org")), ErrUnavailable)
 }
 
 // signed returns an event from testdata and its signature.
@@ -225,9 +223,7 @@ func TestStripeSignature(t *testing.T) {
 func FuzzStripeEvent(f *testing.F) {
 	for _, name := range []string{"checkout_completed.json", "subscription_updated.json", "invoice_paid.json"} {
 		body, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.NoError(f, err)
 		f.Add(body)
 	}
 	s := NewStripe("sk_test_123", signingSecret, "")

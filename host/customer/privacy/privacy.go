@@ -25,6 +25,24 @@ type Selector struct {
 	Entity  *entity.Entity // the subject itself
 }
 
+// ParseSelector parses what a field of a request names: a subject, the ref of a check, or an entity of a type.
+// The error is an *entity.InvalidError.
+func ParseSelector(field, text, country string) (s Selector, err error) {
+	switch field {
+	case "subject":
+		s.Subject = text
+		_, err = ParseReference(text)
+	case "ref":
+		s.Ref = text
+		err = ValidateRef("ref", text)
+	default:
+		var e entity.Entity
+		e, err = entity.Parse(entity.Type(field), text, country)
+		s.Entity = &e
+	}
+	return s, err
+}
+
 const pseudonymBytes = 32
 
 // Reference returns the reference of a subject: "sub_" and its pseudonym in lowercase hexadecimal. All checks of an

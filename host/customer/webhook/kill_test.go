@@ -50,20 +50,20 @@ var stages = []stage{
 	}},
 	{"received, no response", func(k *killTest, ref string) { k.recordUntil(ref, k.receiver.stall(ref)) }},
 	{"accepted, not recorded", func(k *killTest, ref string) {
-		k.receiver.refuse(ref, 0)
+		k.receiver.refuse(ref, 0, 0)
 		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
 	}},
 	{"accepted, recorded, unknown to the host", func(k *killTest, ref string) {
-		k.receiver.refuse(ref, 0)
+		k.receiver.refuse(ref, 0, 0)
 		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), anything))
 	}},
 	{"refused, not recorded", func(k *killTest, ref string) {
-		k.receiver.refuse(ref, max(1, k.receiver.remaining(ref)))
+		k.receiver.refuse(ref, 1, always)
 		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
 	}},
 	{"before the third retry", func(k *killTest, ref string) { k.recordRefused(ref, 3) }},
 	{"last attempt refused, not recorded", func(k *killTest, ref string) {
-		k.receiver.refuse(ref, always)
+		k.receiver.refuse(ref, always, always)
 		k.recordRefused(ref, 3)
 		reached := k.proxy.HoldBack(isFinish(ref), nil)
 		k.makeDue(ref)
@@ -112,7 +112,7 @@ func TestKills(t *testing.T) {
 			ref := check.NewRef()
 			k.stages[ref] = s.name
 			if i%2 == 1 {
-				k.receiver.refuse(ref, always)
+				k.receiver.refuse(ref, always, always)
 			}
 			s.reach(k, ref)
 			k.kill()
@@ -134,7 +134,7 @@ func newKillTest(t *testing.T) *killTest {
 	k := &killTest{T: t, proxy: storetest.NewProxy(t, url), receiver: newReceiver(t), store: s,
 		conn: storetest.Session(t, url), kills: map[string]int{}, rounds: map[string]int{}, stages: map[string]string{}}
 	k.caller = (&deployment{store: s}).subscribe(t, k.receiver.URL)
-	k.receiver.addSecret(expect.Value(s.SetEndpoint(t.Context(), k.caller.Account, k.receiver.URL))(t))
+	k.receiver.secrets = []string{expect.Value(s.SetEndpoint(t.Context(), k.caller.Account, k.receiver.URL))(t)}
 	return k
 }
 
@@ -170,7 +170,7 @@ func (k *killTest) recordUntil(ref string, reached <-chan struct{}) {
 // makes each retry due at once.
 func (k *killTest) recordRefused(ref string, times int) {
 	k.Helper()
-	k.receiver.refuse(ref, max(times, k.receiver.remaining(ref)))
+	k.receiver.refuse(ref, times, always)
 	k.record(ref)
 	for n := 1; ; n++ {
 		expect.Until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
@@ -195,7 +195,7 @@ func (k *killTest) makeDue(ref string) {
 func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 	k.Helper()
 	k.resends = append(k.resends, ref)
-	k.receiver.refuse(ref, 4)
+	k.receiver.refuse(ref, 4, 4)
 	k.recordRefused(ref, 4)
 	reached := k.proxy.HoldBack(isResend, reply)
 	k.host.start(k.T, "resend", k.caller.Account, ref)
@@ -212,7 +212,7 @@ func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.await(reached)
 	k.kill()
 	secret := expect.Value(k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap))(k)
-	k.receiver.addSecret(secret)
+	k.receiver.with(func() { k.receiver.secrets = append(k.receiver.secrets, secret) })
 }
 
 // kill kills the host and closes its connections.

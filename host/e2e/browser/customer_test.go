@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/host/web/mail/mailtest"
 	"assay/registry/expect"
 )
@@ -66,6 +68,7 @@ type newcomer struct {
 	host     *hosttest.HostProcess
 	receiver *receiver
 	mailbox  *mailtest.Server
+	conn     *pgx.Conn
 	key      string
 	code     string // signs in
 }
@@ -81,7 +84,8 @@ func TestCustomer(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--test-checkout",
 		"--public-url="+publicURL, "--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
-	n := &newcomer{person: browse(t), host: host, receiver: newReceiver(t), mailbox: mailbox}
+	n := &newcomer{person: browse(t), host: host, receiver: newReceiver(t), mailbox: mailbox,
+		conn: storetest.Session(t, database)}
 	n.subscribe()
 	secret := n.connect()
 	blocked := n.receive()
@@ -92,10 +96,9 @@ func TestCustomer(t *testing.T) {
 	n.recover()
 	n.keyboard(host, dir, database)
 	expect.Equal(t, "events that were not signed with the secret", n.receiver.forged.Load(), 0)
-	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
-		strings.Contains(string(log), n.key) || strings.Contains(string(log), secret) {
-		t.Errorf("the log holds a secret, or cannot be read: %v", err)
-	}
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log"))
+	expect.That(t, err == nil && !strings.Contains(string(log), n.key) && !strings.Contains(string(log), secret),
+		"the log holds a secret, or cannot be read: %v", err)
 	host.Stop(t, syscall.SIGTERM)
 }
 
@@ -137,10 +140,8 @@ func (n *newcomer) subscribe() {
 	n.see("Your key was already shown")
 	n.press("Issue another key", "This is your API key.")
 	n.key, n.code = n.read("key"), n.read("code")
-	if n.key == first || hosttest.Post(http.DefaultClient, n.host.URL, first,
-		`{"domain":"example.com"}`).Status != 401 {
-		n.Error("the first key was not replaced")
-	}
+	expect.That(n, n.key != first && hosttest.Post(http.DefaultClient, n.host.URL, first,
+		`{"domain":"example.com"}`).Status == 401, "the first key was not replaced")
 	n.press("Go to the dashboard", "This month")
 	n.look("overview-new")
 }
@@ -180,15 +181,11 @@ func (n *newcomer) connect() (secret string) {
 // the reference of the first.
 func (n *newcomer) receive() (ref string) {
 	a := hosttest.CheckUntilComplete(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
-	if a.Status != 200 || a.Verdict != "block" {
-		n.Fatalf("the check got %+v", a)
-	}
+	expect.Must(n, a.Status == 200 && a.Verdict == "block", "the check got %+v", a)
 	n.receiver.await(n.T, a.Ref)
 	n.receiver.broken.Store(true)
 	failing := hosttest.CheckOnce(n.host, n.key, `{"domain":"paypal-account-verify.top"}`)
-	if failing.Status != 200 || failing.Verdict == "allow" {
-		n.Fatalf("the second check got %+v", failing)
-	}
+	expect.Must(n, failing.Status == 200 && failing.Verdict != "allow", "the second check got %+v", failing)
 	return a.Ref
 }
 
@@ -226,9 +223,8 @@ func (n *newcomer) manage() {
 	n.press("Rotate", "This is the new key.")
 	n.look("keys")
 	for _, k := range []string{n.key, n.read("issued")} {
-		if a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`); a.Status != 200 {
-			n.Errorf("within the overlap a key got %+v", a)
-		}
+		a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`)
+		expect.That(n, a.Status == 200, "within the overlap a key got %+v", a)
 	}
 	n.press("Plan", "Change to Pro")
 	n.press("Change to Pro", "What you pay")
@@ -241,9 +237,8 @@ func (n *newcomer) manage() {
 	n.write("value", "DE89370400440532013000")
 	n.press("Check", "Every 10 points double the odds of fraud")
 	n.see("iban")
-	if !evaluate[bool](n.person, `document.getElementById("days").open`) {
-		n.Error("a check folds the table of the chart")
-	}
+	expect.That(n, evaluate[bool](n.person, `document.getElementById("days").open`),
+		"a check folds the table of the chart")
 	n.look("overview")
 	n.press("By day, key and type", "By day and verdict")
 	n.look("usage")
@@ -259,7 +254,12 @@ func (n *newcomer) manage() {
 	n.look("privacy-found")
 	n.press("Webhooks", "Delivered")
 	n.press("Failed", "Failed")
-	// The page updates itself once the attempts have failed.
+	// The page updates itself once the attempts have failed, which takes 21 s without this.
+	expect.Until(n, "an attempt to have failed", func() bool {
+		return storetest.Value[int](n, n.conn, `WITH failed AS (UPDATE webhook_events SET state = 'failed',
+			next_attempt_at = NULL, settled_at = now() WHERE tries > 0 AND leased_until IS NULL AND state = 'pending'
+			RETURNING 1) SELECT count(*) FROM failed`) != 0
+	})
 	n.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
 	n.look("webhooks")
 	n.press("Attempts", "thanks for")

@@ -150,10 +150,8 @@ func TestOperatorPages(t *testing.T) {
 func (p *person) wide(name string) {
 	p.Helper()
 	p.do(chromedp.EmulateViewport(1400, 900))
-	if pixels := evaluate[int](p,
-		"document.documentElement.scrollWidth - document.documentElement.clientWidth"); pixels > 0 {
-		p.Errorf("%s is %d pixels wider than a large screen", name, pixels)
-	}
+	pixels := evaluate[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth")
+	expect.That(p, pixels == 0, "%s is %d pixels wider than a large screen", name, pixels)
 	p.capture(fmt.Sprintf("operator-%s-wide", name))
 	p.do(chromedp.EmulateViewport(1100, 800))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
@@ -37,9 +39,7 @@ func TestAnswers(t *testing.T) {
 	others := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	t.Run("README", func(t *testing.T) { testReadmeAnswer(t, host, others) })
 	files, err := filepath.Glob("testdata/answers/*.jsonl")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded answers: %v", err)
-	}
+	expect.Must(t, err == nil && len(files) != 0, "no recorded answers: %v", err)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
 			key := others
@@ -59,10 +59,9 @@ func TestAnswers(t *testing.T) {
 					return !isIncomplete(got.Answer) || isIncomplete(want.Answer)
 				})
 				expect.NoError(t, lines.Encode(got))
-				if !*updateAnswers && (got.Status != want.Status || !bytes.Equal(got.Answer, want.Answer)) {
-					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status,
-						want.Answer)
-				}
+				expect.That(t, *updateAnswers || got.Status == want.Status && bytes.Equal(got.Answer, want.Answer),
+					"%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status,
+					want.Answer)
 			}
 			if *updateAnswers {
 				expect.NoError(t, os.WriteFile(file, answers.Bytes(), 0o644))
@@ -81,9 +80,8 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 	data := expect.Value(os.ReadFile(file))(t)
 	for dec := json.NewDecoder(bytes.NewReader(data)); dec.More(); {
 		var r recorded
-		if err := dec.Decode(&r); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		err := dec.Decode(&r)
+		expect.Must(t, err == nil, "%s: %v", file, err)
 		all = append(all, r)
 	}
 	return all
@@ -95,9 +93,8 @@ func sendRecorded(t *testing.T, host *hosttest.HostProcess, key string, r record
 	var body string
 	r.Status, body = hosttest.Send(t, host, key, http.MethodPost, r.Path, r.Body, "Content-Type", "application/json")
 	var answer any
-	if err := json.Unmarshal([]byte(body), &answer); err != nil {
-		t.Fatalf("%s %s: %v", r.Path, r.Body, err)
-	}
+	err := json.Unmarshal([]byte(body), &answer)
+	expect.Must(t, err == nil, "%s %s: %v", r.Path, r.Body, err)
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -123,4 +120,17 @@ func withoutVolatile(v any) any {
 		}
 	}
 	return v
+}
+
+// testReadmeAnswer compares the README's example response with a host's.
+func testReadmeAnswer(t *testing.T, host *hosttest.HostProcess, key string) {
+	command, rest, _ := strings.Cut(hosttest.ReadText(t, "../../../README.md"), " | jq\n")
+	_, body, _ := strings.Cut(command, " -d '")
+	body, _, _ = strings.Cut(body, "'")
+	var want hosttest.Answer
+	err := json.NewDecoder(strings.NewReader(rest)).Decode(&want)
+	expect.Must(t, err == nil, "README.md shows no response to %q: %v", body, err)
+	want.Status = http.StatusOK
+	got := hosttest.CheckUntilComplete(host, key, body)
+	expect.NoDiff(t, "README.md and the answer to "+body, want, got, cmpopts.IgnoreFields(hosttest.Answer{}, "Ref"))
 }

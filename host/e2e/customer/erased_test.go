@@ -67,24 +67,20 @@ func TestErasedMeansErased(t *testing.T) {
 	}
 	for _, who := range []string{aboutJane, aboutCompany} {
 		status, erased := hosttest.Ask(t, host, key, "POST", "/gdpr/erase", who)
-		if status != 200 || erased["erased"] == 0.0 {
-			t.Fatalf("erasure: %d %v", status, erased)
-		}
+		expect.Must(t, status == 200 && erased["erased"] != 0.0, "erasure: %d %v", status, erased)
 	}
 	text := hosttest.Output(t, data, cluster.URL(), "audit", "verify")
 	hosttest.Has(t, text, "erased in 2 erasures)")
 	dump := expect.Value(exec.Command("pg_dump", "--dbname="+cluster.URL()).Output())(t)
 	for what, trace := range traces {
-		if bytes.Contains(dump, trace) || bytes.Contains(dump, []byte(hex.EncodeToString(trace))) {
-			t.Errorf("the dump contains the %s", what)
-		}
+		expect.That(t, !bytes.Contains(dump, trace) && !bytes.Contains(dump, []byte(hex.EncodeToString(trace))),
+			"the dump contains the %s", what)
 	}
 	host.Stop(t, syscall.SIGTERM)
 	guide, err := os.ReadFile("../../../docs/privacy.md")
 	expect.NoError(t, err)
-	if !strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n") {
-		t.Errorf("docs/privacy.md does not have these statements: %q", cleaning)
-	}
+	expect.That(t, strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n"),
+		"docs/privacy.md does not have these statements: %q", cleaning)
 	start := time.Now()
 	for _, statement := range cleaning {
 		execAll(t, conn, statement)
@@ -96,9 +92,7 @@ func TestErasedMeansErased(t *testing.T) {
 	}
 	t.Log("cleaning took", time.Since(start))
 	for what, found := range search(t, traces, files) {
-		if len(found) > 0 {
-			t.Errorf("the database's files contain the %s: %v", what, found)
-		}
+		expect.That(t, len(found) == 0, "the database's files contain the %s: %v", what, found)
 	}
 	for what, found := range search(t, traces, data) {
 		if len(found) > 0 && !strings.HasPrefix(what, "reference ") { // logs keep references for 30 days
@@ -125,9 +119,7 @@ func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string
 	call := func(path, body string) map[string]any {
 		t.Helper()
 		status, answer := hosttest.Ask(t, host, issued.Secret, "POST", path, body)
-		if status != 200 && status != 201 {
-			t.Fatalf("%s: %d %v", path, status, answer)
-		}
+		expect.Must(t, status == 200 || status == 201, "%s: %d %v", path, status, answer)
 		return answer
 	}
 	call("/api/overrides", `{"action":"block","reason":"`+secretNote+`","email":"`+janeMail+
@@ -175,18 +167,15 @@ func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
 		traces[what] = trace
 	}
 	expect.NoError(t, rows.Err())
-	if len(traces) < 15 {
-		t.Fatalf("only %d traces", len(traces))
-	}
+	expect.Must(t, len(traces) >= 15, "only %d traces", len(traces))
 	return traces
 }
 
 func execAll(t *testing.T, conn *pgx.Conn, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := conn.Exec(t.Context(), statement)
+		expect.Must(t, err == nil, "%s: %v", statement, err)
 	}
 }
 

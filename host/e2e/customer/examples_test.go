@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"assay.example/client"
-	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
@@ -29,14 +28,27 @@ import (
 // busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
 var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|TimeoutError")
 
-// TestExamples runs the clients of examples/ against a real host.
-func TestExamples(t *testing.T) {
+// TestClients runs customers' programs against one host: the official clients, as they are here and as a release packs
+// them, and the clients and receivers of examples/.
+func TestClients(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
-	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
+	s := &service{host, dir, database}
 	// The first call of a layer is its slowest.
-	hosttest.CheckUntilComplete(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`)
+	hosttest.CheckUntilComplete(host, s.account(t, "pro").Secret, `{"email":"jane@paypa1-secure-login.xyz"}`)
+	for name, test := range map[string]func(*testing.T, *service){"official": testOfficialClients,
+		"installed": testInstalledClients, "examples": testExamples, "receivers": testReceivers} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// testExamples runs the clients of examples/.
+func testExamples(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
 	for name, c := range map[string]struct {
 		command []string
 		want    string
@@ -66,27 +78,22 @@ func TestExamples(t *testing.T) {
 			var err error
 			hosttest.UntilAccepted(func() int {
 				cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
-				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.URL, "ASSAY_KEY="+key,
+				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
 					"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
 				if out, err = cmd.CombinedOutput(); busy.Match(out) {
 					return http.StatusServiceUnavailable
 				}
 				return http.StatusOK
 			})
-			if err != nil || !strings.HasPrefix(string(out), c.want) {
-				t.Errorf("%v, %q, want %q", err, out, c.want)
-			}
+			expect.That(t, err == nil && strings.HasPrefix(string(out), c.want), "%v, %q, want %q", err, out, c.want)
 		})
 	}
 }
 
-// TestClients runs the official clients against a real host, over a relay that loses the first answer to each request:
-// they send it again, and it is counted once. The account has so many checks of one value that their export and erasure
-// run in the background.
-func TestClients(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off")
+// testOfficialClients runs the official clients over a relay that loses the first answer to each request: they send it
+// again, and it is counted once. The account has so many checks of one value that their export and erasure run in the
+// background.
+func testOfficialClients(t *testing.T, s *service) {
 	for name, run := range map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
@@ -101,35 +108,32 @@ func TestClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const earlier = privacy.AtOnce
-			key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+			key := s.account(t, "pro").Secret
 			month := time.Now().UTC().Month()
-			repeatChecks(t, host, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
-			relay := &losingRelay{to: host.URL, attempts: map[string]int{}}
+			repeatChecks(t, s.HostProcess, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
+			relay := &losingRelay{to: s.URL, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
 			defer server.Close()
 			run(t, server.URL, key)
 			relay.mu.Lock()
 			defer relay.mu.Unlock()
 			for _, operation := range customerOperations(t) {
-				if !slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString) {
-					t.Errorf("the client made no request like %s", operation)
-				}
+				expect.That(t, slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString),
+					"the client made no request like %s", operation)
 			}
 			for request, n := range relay.attempts {
-				if n < 2 {
-					t.Errorf("%d attempts of %s", n, request)
-				}
+				expect.That(t, n >= 2, "%d attempts of %s", n, request)
 			}
-			status, usage := hosttest.Ask(t, host, key, "GET", "/api/usage", "")
+			status, usage := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
 			ended := month != time.Now().UTC().Month()                             // and with it the quota
 			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
 				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
 					earlier)
 			}
-			status, held := hosttest.Ask(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
-			if status != http.StatusOK || held["total"] != 0.0 {
-				t.Errorf("status %d, %v checks after the erasure", status, held["total"])
-			}
+			status, held := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export",
+				`{"domain":"paypa1-secure-login.xyz"}`)
+			expect.That(t, status == http.StatusOK && held["total"] == 0.0, "status %d, %v checks after the erasure",
+				status, held["total"])
 		})
 	}
 }
@@ -156,11 +160,10 @@ func customerOperations(t *testing.T) (all []*regexp.Regexp) {
 // repeatChecks makes n checks with one body, in batches.
 func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n int) {
 	t.Helper()
+	batch := `{"checks":[` + strings.Repeat(body+",", 99) + body + `]}`
 	for range n / 100 {
-		if status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch",
-			`{"checks":[`+strings.Repeat(body+",", 99)+body+`]}`); status != http.StatusOK {
-			t.Fatalf("a batch got %d", status)
-		}
+		status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch", batch)
+		expect.Must(t, status == http.StatusOK, "a batch got %d", status)
 	}
 }
 
@@ -173,9 +176,8 @@ func typeScriptClient(t *testing.T, folder string) {
 				strings.TrimPrefix(f, "../../../"))
 		}
 	}
-	if out, err := compiledClient(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := compiledClient()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }
 
 // compiledClient compiles the client once for all tests, which use it at the same time.
@@ -190,37 +192,25 @@ func goClient(t *testing.T, url, key string) {
 	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
 	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
 	result, err := assay.Check(t.Context(), valid)
-	if err != nil || result.Type != "domain" {
-		t.Fatalf("check: %+v, %v", result, err)
-	}
+	expect.Must(t, err == nil && result.Type == "domain", "check: %+v, %v", result, err)
 	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
-	if err != nil || batch[0].Ref == "" || batch[0].Error != "" || batch[1].Error == "" {
-		t.Errorf("batch: %+v, %v", batch, err)
-	}
-	if err := assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}); err != nil {
-		t.Errorf("feedback: %v", err)
-	}
+	expect.That(t, err == nil && batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v, %v",
+		batch, err)
+	expect.Error(t, "feedback", assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}),
+		nil)
 	goClientRecords(t, assay, result)
-	if err := assay.RevokeFeedback(t.Context(), result.Ref); err != nil {
-		t.Errorf("revoking feedback: %v", err)
-	}
+	expect.Error(t, "revoking feedback", assay.RevokeFeedback(t.Context(), result.Ref), nil)
 	_, err = assay.Check(t.Context(), invalid)
-	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest ||
-		refused.Field != "email" || !strings.HasPrefix(refused.RequestID, "req_") {
-		t.Errorf("error of an invalid check: %#v", err)
-	}
+	refused := (*client.Error)(nil)
+	expect.That(t, errors.As(err, &refused) && refused.Status == http.StatusBadRequest && refused.Field == "email" &&
+		strings.HasPrefix(refused.RequestID, "req_"), "error of an invalid check: %#v", err)
 	proof, err := assay.Receipt(t.Context(), result.Ref)
-	if err != nil || !strings.Contains(string(proof), result.Ref) {
-		t.Errorf("receipt: %s, %v", proof, err)
-	}
-	if _, err := receipt.Parse(proof); err != nil {
-		t.Errorf("receipt: %v", err)
-	}
+	expect.That(t, err == nil && strings.Contains(string(proof), result.Ref), "receipt: %s, %v", proof, err)
+	expect.Error(t, "receipt", expect.ErrorOf(receipt.Parse(proof)), nil)
 	explained, err := assay.Explain(t.Context(), result.Ref, valid)
-	if err != nil || explained.Score != result.Score || len(explained.Text) == 0 || explained.DecidedBy == nil ||
-		len(explained.DecidedBy.Reasons) == 0 || explained.Today.Verdict != client.Block {
-		t.Errorf("explanation: %+v, %v", explained, err)
-	}
+	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
+		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
+		"explanation: %+v, %v", explained, err)
 	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.", Request: valid})
 	if err != nil || asked.State != "asked" || asked.Value == nil {
 		t.Errorf("asking for a review: %+v, %v", asked, err)
@@ -236,12 +226,10 @@ func goClient(t *testing.T, url, key string) {
 	if err == nil {
 		err = json.Unmarshal(text, &export)
 	}
-	if err != nil || export.Total != 1002 || len(export.Checks) != 1002 {
-		t.Errorf("export: %d of %d checks, %v", len(export.Checks), export.Total, err)
-	}
-	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
-		t.Errorf("erasure: %v", err)
-	}
+	expect.That(t, err == nil && export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks, %v",
+		len(export.Checks), export.Total, err)
+	err = assay.Erase(t.Context(), client.Subject{Ref: result.Ref})
+	expect.That(t, err == nil, "erasure: %v", err)
 }
 
 // goClientRecords looks at a check with the feedback legitimate, and at what else the account has.
@@ -249,45 +237,33 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	t.Helper()
 	found := 0
 	for check, err := range assay.Search(t.Context(), client.Query{Verdict: client.Block, From: result.Timestamp}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if check.Ref == result.Ref && check.Score == result.Score {
 			found++
 		}
 	}
 	shown, err := assay.RecordedCheck(t.Context(), result.Ref)
-	if err != nil || found != 1 || shown.Type != "domain" || shown.Feedback == nil ||
-		shown.Feedback.Label != "legitimate" {
-		t.Errorf("found %d times, check: %+v, %v", found, shown, err)
-	}
+	expect.That(t, err == nil && found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
+		shown.Feedback.Label == "legitimate", "found %d times, check: %+v, %v", found, shown, err)
 	for event, err := range assay.Events(t.Context(), 0) {
 		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
 	}
 	table, err := assay.ExportChecks(t.Context(), "csv", client.Query{From: result.Timestamp})
-	if err != nil || !strings.Contains(string(table), result.Ref) {
-		t.Errorf("table: %s, %v", table, err)
-	}
+	expect.That(t, err == nil && strings.Contains(string(table), result.Ref), "table: %s, %v", table, err)
 	used, err := assay.Usage(t.Context(), result.Timestamp.UTC().Format("2006-01"))
-	if err != nil || used.Quota != 1500 || used.Used < 2 || len(used.Counts) == 0 {
-		t.Errorf("usage: %+v, %v", used, err)
-	}
+	expect.That(t, err == nil && used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v, %v", used,
+		err)
 	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
 		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
 	all, listing := assay.Overrides(t.Context())
-	if err != nil || listing != nil || len(all) != 1 || all[0].ID != override.ID || all[0].Kind != override.Kind {
-		t.Errorf("override: %+v, %v; %+v, %v", override, err, all, listing)
-	}
-	if err := assay.RemoveOverride(t.Context(), override.ID); err != nil {
-		t.Errorf("removing an override: %v", err)
-	}
+	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
+		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
+	expect.Error(t, "removing an override", assay.RemoveOverride(t.Context(), override.ID), nil)
 	if tried, err := assay.CheckPublic(t.Context(), result.Query); err != nil || tried.Score != result.Score {
 		t.Errorf("public check: %+v, %v", tried, err)
 	}
 	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
-	if err != nil || !strings.HasPrefix(subject, "sub_") {
-		t.Errorf("subject %q, %v", subject, err)
-	}
+	expect.That(t, err == nil && strings.HasPrefix(subject, "sub_"), "subject %q, %v", subject, err)
 }
 
 // testProgram returns a client's own test program, which calls the host that ASSAY_URL names besides.
@@ -299,9 +275,8 @@ func testProgram(install string, command ...string) func(t *testing.T, url, key 
 		}
 		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 		cmd.Env = append(cmd.Environ(), "ASSAY_URL="+url, "ASSAY_KEY="+key, "PYTHONDONTWRITEBYTECODE=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		expect.Must(t, err == nil, "%v\n%s", err, out)
 	}
 }
 

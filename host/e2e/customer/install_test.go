@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/installation"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -57,10 +55,9 @@ console.log((await assay.check({ domain: "paypa1-secure-login.xyz" })).verdict);
 `, "node shop.mjs"},
 }
 
-// TestInstalledClients packs the clients as a release does, and installs each in an empty folder outside of the
+// testInstalledClients packs the clients as a release does, and installs each in an empty folder outside of the
 // repository, where a program calls a host with it.
-func TestInstalledClients(t *testing.T) {
-	t.Parallel()
+func testInstalledClients(t *testing.T, s *service) {
 	typeScriptClient(t, "../../../sdk/typescript") // a release needs its compiler
 	release := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "../../../.ci/clients", release).CombinedOutput(); err != nil {
@@ -71,9 +68,7 @@ func TestInstalledClients(t *testing.T) {
 		name := strings.Replace(file, "*", installation.Version, 1)
 		expect.Equal(t, "the packages "+file, len(expect.Value(filepath.Glob(filepath.Join(release, name)))(t)), 1)
 	}
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--dns=off")
-	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret
+	key := s.account(t, "free").Secret
 	tsc := expect.Value(filepath.Abs("../../../sdk/typescript/node_modules/.bin/tsc"))(t)
 	for language, c := range installed {
 		t.Run(language, func(t *testing.T) {
@@ -86,7 +81,7 @@ func TestInstalledClients(t *testing.T) {
 				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
 				cmd.Dir = folder
 				// A module cache of its own, which does not know the client.
-				cmd.Env = append(cmd.Environ(), "RELEASE="+release, "TSC="+tsc, "ASSAY_URL="+host.URL, "ASSAY_KEY="+key,
+				cmd.Env = append(cmd.Environ(), "RELEASE="+release, "TSC="+tsc, "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
 					"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+filepath.Join(folder, "modules"))
 				out, err := cmd.CombinedOutput()
 				return string(out), err
@@ -103,9 +98,7 @@ func TestInstalledClients(t *testing.T) {
 				}
 				return http.StatusOK
 			})
-			if err != nil || out != "block\n" {
-				t.Errorf("%v, %q", err, out)
-			}
+			expect.That(t, err == nil && out == "block\n", "%v, %q", err, out)
 		})
 	}
 }
@@ -115,7 +108,6 @@ func TestClientModule(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "./...")
 	cmd.Dir = "../../../sdk/client"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }

@@ -28,6 +28,8 @@ func TestLookupSettings(t *testing.T) {
 		want  string // the setting that the error names
 	}{
 		"defaults":         {installation.Config{}, ""},
+		"no key for TLS":   {installation.Config{TLSCert: "c.pem"}, "ASSAY_TLS_KEY: it is empty"},
+		"no certificate":   {installation.Config{TLSKey: "k.pem"}, "ASSAY_TLS_CERT: it is empty"},
 		"a resolver":       {installation.Config{DNS: []string{"192.0.2.53:53", "[2001:db8::53]:5353"}}, ""},
 		"DNS off":          {installation.Config{DNS: []string{"off"}}, ""},
 		"a server and off": {installation.Config{DNS: []string{"192.0.2.53:53", "off"}}, "ASSAY_DNS"},
@@ -109,9 +111,7 @@ func TestLookups(t *testing.T) {
 		a := hosttest.WaitForScore(t, host, issued.Secret, body, func(a hosttest.Answer) bool {
 			return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, want) })
 		})
-		if a.Status != http.StatusOK {
-			t.Errorf("%s: %+v", body, a)
-		}
+		expect.That(t, a.Status == http.StatusOK, "%s: %+v", body, a)
 	}
 	wantSignal(`{"domain":"no-such-domain-at-all.com"}`, "The domain no-such-domain-at-all.com does not exist")
 	wantSignal(`{"email":"jane@no-such-domain-at-all.com"}`, "No mail can reach it")
@@ -124,9 +124,8 @@ func TestLookups(t *testing.T) {
 	// The command line reads the registrations that the host stored.
 	shown := hosttest.OutputJSON[cli.Explanation](t, dir, database,
 		append([]string{"check", "fresh-offer.com"}, settings...)...)
-	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
-		t.Errorf("assay check: %+v", shown)
-	}
+	expect.That(t, strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago"), "assay check: %+v",
+		shown)
 }
 
 // TestFalseDNS checks that a host whose DNS server answers for names that do not exist does without DNS, and says so.

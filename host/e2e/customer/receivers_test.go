@@ -14,20 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/webhook"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
-// TestReceivers runs the webhook receivers in examples/ against a real host, and against forged requests.
-func TestReceivers(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
-	b := hosttest.OpenStore(t, dir, database)
+// testReceivers runs the webhook receivers in examples/, also against forged requests.
+func testReceivers(t *testing.T, s *service) {
+	b := hosttest.OpenStore(t, s.dir, s.database)
 	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
@@ -44,11 +39,11 @@ func TestReceivers(t *testing.T) {
 			if _, err := exec.LookPath(command[0]); err != nil {
 				t.Skipf("this test needs %s: %v", command[0], err)
 			}
-			issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+			issued := s.account(t, "pro")
 			secret := expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example"))(t)
 			url, lines := startReceiver(t, secret, command...)
 			expect.NoError(t, b.Store.MoveEndpoint(t.Context(), issued.Account, url))
-			a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
+			a := hosttest.CheckOnce(s.HostProcess, issued.Secret, hosttest.BlockedDomain)
 			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
 				a.Ref)
 			if got := nextLine(t, lines); got != want {
@@ -79,9 +74,7 @@ func TestReceivers(t *testing.T) {
 				{"unsigned", "chk_6", body, body, now, "", 401},
 				{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
 			} {
-				if got := forge(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
-					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
-				}
+				expect.Equal(t, c.name, forge(t, url, c.secret, c.id, c.signed, c.sent, c.at), c.status)
 			}
 			// Malformed requests without a valid signature do not block or stop the receiver.
 			for name, header := range map[string]string{

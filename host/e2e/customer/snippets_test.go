@@ -80,9 +80,7 @@ func TestSnippets(t *testing.T) {
 
 	guide := expect.Value(filepath.Glob("../../../docs/guide/*.md"))(t)
 	endpoints := expect.Value(filepath.Glob("../../../docs/api/*.md"))(t)
-	if len(guide) < 5 || len(endpoints) < 20 {
-		t.Fatalf("pages %v, %v", guide, endpoints)
-	}
+	expect.Must(t, len(guide) >= 5 && len(endpoints) >= 20, "pages %v, %v", guide, endpoints)
 	programs := map[string][]snippet{} // by language
 	for _, file := range slices.Concat(guide, endpoints) {
 		page := strings.TrimSuffix(filepath.Base(file), ".md")
@@ -107,9 +105,7 @@ func TestSnippets(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			all := programs[language]
-			if len(all) < 5 {
-				t.Fatalf("the documentation has %d programs", len(all))
-			}
+			expect.Must(t, len(all) >= 5, "the documentation has %d programs", len(all))
 			cmd := prepare(t, t.TempDir(), all)
 			// Feedback and overrides are removed, so each language has its own.
 			ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
@@ -127,9 +123,7 @@ func TestSnippets(t *testing.T) {
 				}
 				return http.StatusOK
 			})
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			expect.Must(t, err == nil, "%v\n%s", err, out)
 			compareOutputs(t, all, string(out))
 		})
 	}
@@ -141,21 +135,16 @@ const mark = "\x1e"
 func compareOutputs(t *testing.T, all []snippet, out string) {
 	t.Helper()
 	outputs := strings.Split(out, mark)[1:]
-	if len(outputs) != len(all) {
-		t.Fatalf("%d of %d programs ran:\n%s", len(outputs), len(all), out)
-	}
+	expect.Must(t, len(outputs) == len(all), "%d of %d programs ran:\n%s", len(outputs), len(all), out)
 	for i, s := range all {
 		_, got, _ := strings.Cut(outputs[i], "\n")
 		got = strings.TrimSpace(got)
 		switch {
 		case s.want == "":
-			if strings.Contains(got, "error") {
-				t.Errorf("%s, program %d: %s\n%s", s.page, i, got, s.code)
-			}
+			expect.That(t, !strings.Contains(got, "error"), "%s, program %d: %s\n%s", s.page, i, got, s.code)
 		case s.language == "sh":
-			if diff := cmp.Diff(lasting(t, s.want), lasting(t, got)); diff != "" {
-				t.Errorf("%s states another response to\n%s(-page +host):\n%s", s.page, s.code, diff)
-			}
+			diff := cmp.Diff(lasting(t, s.want), lasting(t, got))
+			expect.That(t, diff == "", "%s states another response to\n%s(-page +host):\n%s", s.page, s.code, diff)
 		case s.want != got:
 			t.Errorf("%s states the output %q, but %q is that of\n%s", s.page, s.want, got, s.code)
 		}
@@ -168,9 +157,8 @@ var varying = regexp.MustCompile(`"(timestamp|ref|request_id)":\s*"[^"]+"`)
 // lasting returns a response with the same text in all fields that differ each time.
 func lasting(t *testing.T, text string) (v any) {
 	t.Helper()
-	if err := json.Unmarshal(varying.ReplaceAll([]byte(text), []byte(`"$1": "some"`)), &v); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	err := json.Unmarshal(varying.ReplaceAll([]byte(text), []byte(`"$1": "some"`)), &v)
+	expect.Must(t, err == nil, "%v: %s", err, text)
 	return v
 }
 
@@ -234,9 +222,8 @@ func typeScriptSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
 			"await import('./build/%d.js').catch((e) => console.log('error:', e));\n", s.key, i, i)
 	}
 	compile := exec.CommandContext(t.Context(), filepath.Join(client, "node_modules", ".bin", "tsc"), "-p", dir)
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := compile.CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 	return exec.Command("node", writeText(t, dir, "run.mjs", runner))
 }
 

@@ -2,16 +2,24 @@ package operation
 
 import (
 	"bytes"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/pprof/profile"
 
 	"assay/host/access/apikey"
+	"assay/host/auditlog"
 	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/host/web/operator"
 	"assay/registry/expect"
 )
 
@@ -21,28 +29,22 @@ func TestAdmin(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--witness=http://127.0.0.1:1 "+hosttest.WitnessKey)
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`); a.Status != http.StatusOK {
-		t.Fatalf("a check: %+v", a)
-	}
+	a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`)
+	expect.Must(t, a.Status == http.StatusOK, "a check: %+v", a)
 	expect.Until(t, "the report of a witness that is down", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
 			`{"status":"ready","degraded":["witness w.example `+`has not cosigned checkpoints of audit chain 0`)
 	})
-	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
-		`assay_witness_waiting_seconds{witness="w.example"} `) {
-		t.Error("a witness has no metric")
-	}
+	expect.That(t, strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
+		`assay_witness_waiting_seconds{witness="w.example"} `), "a witness has no metric")
 	for _, path := range []string{"/readyz", "/healthz"} {
-		if text := hosttest.Get(t, host.URL+path, ""); strings.Contains(text, "degraded") {
-			t.Errorf("customers see %s", text)
-		}
+		text := hosttest.Get(t, host.URL+path, "")
+		expect.That(t, !strings.Contains(text, "degraded"), "customers see %s", text)
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
-		response := expect.Value(http.Get(host.URL + path))(t)
-		expect.NoError(t, response.Body.Close())
-		if response.StatusCode != http.StatusNotFound {
-			t.Errorf("customers get %s with status %d", path, response.StatusCode)
-		}
+		response, _ := fetch(t, http.DefaultClient, host.URL+path)
+		expect.That(t, response.StatusCode == http.StatusNotFound, "customers get %s with status %d", path,
+			response.StatusCode)
 	}
 	metrics := hosttest.Get(t, host.Admin+"/metrics", "")
 	wantDocumentedMetrics(t, metrics)
@@ -50,9 +52,8 @@ func TestAdmin(t *testing.T) {
 	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
 		var recorded bytes.Buffer
 		expect.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
-		if p, err := profile.Parse(&recorded); err != nil || len(p.SampleType) == 0 { // as go tool pprof does
-			t.Errorf("profile %s: %v", name, err)
-		}
+		p := expect.Value(profile.Parse(&recorded))(t) // as go tool pprof does
+		expect.That(t, len(p.SampleType) != 0, "profile %s has no samples", name)
 	}
 
 	// A second host with the same explicit address does not start.
@@ -77,16 +78,113 @@ func wantDocumentedMetrics(t *testing.T, scraped string) {
 		help, _, _ = strings.Cut(help, "\n")
 		_, row, found := strings.Cut(page, "\n| `"+name+"` | "+kind+" | ")
 		row, _, _ = strings.Cut(row, "\n")
-		if !found || !strings.HasSuffix(row, "| "+help+" |") {
-			t.Errorf("docs/metrics.md lacks a row for the %s %s: %s", kind, name, help)
-		}
+		expect.That(t, found && strings.HasSuffix(row, "| "+help+" |"), "docs/metrics.md lacks a row for the %s %s: %s",
+			kind, name, help)
 	}
 	for line := range strings.Lines(page) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | ")
 		_, labels, _ := strings.Cut(rest, " | ")
 		optional := !strings.HasPrefix(labels, " | ") || strings.Contains(labels, "Absent without ")
-		if ok && !optional && types[name] == "" {
-			t.Errorf("a host does not have the metric %s of docs/metrics.md", name)
-		}
+		expect.That(t, !ok || optional || types[name] != "", "a host does not have the metric %s of docs/metrics.md",
+			name)
 	}
+}
+
+// TestOperatorState looks at the operator's page of a host that answers checks, and then at that of one without a
+// database.
+func TestOperatorState(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.DataDir(t)
+	proxy := storetest.NewProxy(t, postgrestest.Database(t))
+	host := hosttest.StartHost(t, dir, proxy.URL, "--operator-token", hosttest.OperatorToken, "--test-checkout")
+	key := hosttest.OutputJSON[apikey.Issued](t, dir, proxy.URL, "keys", "create", "--plan", "pro").Secret
+	const value = "paypa1-secure-login.xyz"
+	a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"`+value+`"}`)
+	expect.Must(t, a.Status == http.StatusOK, "a check: %+v", a)
+	expect.Until(t, "the page to show the check", func() bool {
+		s := host.State(t)
+		lexical := slices.IndexFunc(s.Lineup.Layers, func(l operator.Layer) bool { return l.Name == "lexical" })
+		return lexical >= 0 && s.Lineup.Layers[lexical].Scored == 1 && s.Lineup.Layers[lexical].FuelMean > 0 &&
+			s.Lineup.Layers[lexical].FuelP99 <= float64(s.Lineup.Layers[lexical].Budget) &&
+			len(s.Hosts) == 1 && s.Hosts[0].This && s.Hosts[0].Activation == s.Lineup.Activation &&
+			len(s.Audit.Chains) == 2 && s.Audit.Chains[0].Records > 1 && s.Audit.Chains[0].Signed > 0
+	})
+	s := host.State(t)
+	expect.That(t, s.Health == operator.Healthy && len(s.NotReady) == 0 && len(s.Unknown) == 0 && s.Lineup.Author != "",
+		"the state is %+v", s)
+	for _, text := range []string{"No list is subscribed", "can read the operator’s key", "test checkout"} {
+		expect.That(t, hosttest.Warns(s.Warnings, text), "%q is missing from %+v", text, s.Warnings)
+	}
+	expect.That(t, !hosttest.Warns(s.Warnings, "a proxy that is not trusted"), "a proxy is noticed, but there is none")
+	hosttest.Send(t, host, "", "POST", "/api/check-public", `{"domain":"example.com"}`,
+		"X-Forwarded-For", "198.51.100.7")
+	if s = host.State(t); !hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
+		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
+	}
+	for _, accept := range []string{"text/html", "application/json"} {
+		text := hosttest.AskOperator(t, host, accept)
+		expect.That(t, !strings.Contains(text, value) && !strings.Contains(text, key) && strings.Contains(text,
+			"a score of 100 adds 1.3 log-odds") && strings.Contains(text, "lexical") && !strings.Contains(text,
+			hosttest.OperatorToken), "the page shows a checked value or a secret, or lacks a layer:\n%s", text)
+	}
+
+	proxy.Set(nil, true)
+	expect.Until(t, "the page to show the outage", func() bool {
+		s = host.State(t)
+		return s.Health == operator.Failing && len(s.Unknown) == 6
+	})
+	expect.That(t, hosttest.Warns(s.NotReady, "Database") && s.NotReady[0].Do != "" && len(s.Hosts) == 0 &&
+		s.Lineup.Activation != 0 && !hosttest.Warns(s.Warnings, "No list is subscribed"),
+		"without a database, the state is %+v", s)
+	hosttest.Has(t, hosttest.AskOperator(t, host, "text/html"), "This host takes no checks",
+		"the database does not respond", "lexical")
+	proxy.Set(nil, false)
+	expect.Until(t, "the page to show the end of the outage", func() bool {
+		return host.State(t).Health == operator.Healthy
+	})
+}
+
+// TestFirstRun does what a new user does: start a host, check values, start it again after a crash, and stop it.
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedPostgres(t)
+	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
+	dir := filepath.Join(t.TempDir(), "data")
+	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
+	t.Cleanup(func() {
+		if location := hosttest.ClusterDir(t, dir); location != dir {
+			if err := os.RemoveAll(location); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	host := hosttest.StartHost(t, dir, "")
+	cases := map[string]struct {
+		body, kind, verdict string
+	}{
+		"a look-alike":               {`{"domain":"paypa1-secure-login.xyz"}`, "domain", "block"},
+		"a well-known domain":        {`{"domain":"google.com"}`, "domain", "allow"},
+		"a mailbox at a provider":    {`{"email":"jane.doe@gmail.com"}`, "email", "allow"},
+		"a valid German IBAN":        {`{"iban":"DE12 5001 0517 0648 4898 90"}`, "iban", "allow"},
+		"an IBAN with a wrong digit": {`{"iban":"DE88 3704 0044 0532 0130 00"}`, "iban", "block"},
+		"a valid French mobile":      {`{"phone":"06 12 34 56 78","region":{"country":"FR"}}`, "phone", "allow"},
+	}
+	for name, c := range cases {
+		a := hosttest.CheckUntilComplete(host, host.Key, c.body)
+		expect.That(t, a.Status == 200 && a.Type == c.kind && a.Verdict == c.verdict, "%s: %+v, want a %s with %s",
+			name, a, c.kind, c.verdict)
+		expect.That(t, c.verdict != "block" || len(a.Signals) != 0 && a.Threat != nil,
+			"%s: blocked without a reason or a threat: %+v", name, a)
+	}
+	host.Stop(t, syscall.SIGKILL)
+	again := hosttest.StartHost(t, dir, "")
+	expect.Equal(t, "the key that the second start printed", again.Key, host.Key)
+	a := hosttest.Post(http.DefaultClient, again.URL, again.Key, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == 200, "after a crash: %+v", a)
+	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
+	expect.That(t, len(reports) == 2 && reports[0].OK && reports[1].OK && reports[0].Records >= int64(len(cases)+1),
+		"audit verify: %+v", reports)
+	again.Stop(t, syscall.SIGTERM)
+	_, err := os.Stat(filepath.Join(hosttest.ClusterDir(t, dir), "postgres", "postmaster.pid"))
+	expect.Error(t, "the number of Postgres's process after the stop", err, fs.ErrNotExist)
 }

@@ -27,24 +27,20 @@ func TestFirstStart(t *testing.T) {
 	expect.NoError(t, os.Remove(file("operator.key")))
 	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
 	for _, name := range []string{"operator.key", "trust"} {
-		if mode := expect.Value(os.Stat(file(name)))(t).Mode(); mode != 0o600 {
-			t.Errorf("%s has mode %v", name, mode)
-		}
+		mode := expect.Value(os.Stat(file(name)))(t).Mode()
+		expect.That(t, mode == 0o600, "%s has mode %v", name, mode)
 	}
 	trust := hosttest.ReadText(t, file("trust"))
-	if strings.Count(trust, "\noperator assay/operator+") != 1 || strings.Count(trust, "\nhost assay/host+") != 1 {
-		t.Errorf("the trust file is\n%s", trust)
-	}
+	expect.That(t, strings.Count(trust, "\noperator assay/operator+") == 1 && strings.Count(trust,
+		"\nhost assay/host+") == 1, "the trust file is\n%s", trust)
 	b := hosttest.OpenStore(t, dir, database)
 	signed, _, err := b.Store.LastActivation(t.Context())
 	expect.NoError(t, err)
 	first := expect.Value(expect.Value(activation.ParseTrust(trust))(t).Open(signed))(t)
-	if first.Number != 1 || first.Author != activation.BuiltIn || first.Role != activation.Operator {
-		t.Errorf("the first activation is %+v", first)
-	}
-	if memory := hosttest.ReadText(t, file("activation")); memory != fmt.Sprintf("1 %s\n", first.Hash) {
-		t.Errorf("the host remembers %q", memory)
-	}
+	expect.That(t, first.Number == 1 && first.Author == activation.BuiltIn && first.Role == activation.Operator,
+		"the first activation is %+v", first)
+	memory := hosttest.ReadText(t, file("activation"))
+	expect.That(t, memory == fmt.Sprintf("1 %s\n", first.Hash), "the host remembers %q", memory)
 
 	// A first start that was killed before it wrote the trust file goes on where it was.
 	expect.NoError(t, os.Remove(file("trust")))
@@ -60,9 +56,7 @@ func TestFirstStart(t *testing.T) {
 	expect.NoError(t, os.Remove(filepath.Join(second, "trust")))
 	_, err = hosttest.TryHost(t, hosttest.Command(t.Context(), second, database))
 	expect.ErrorText(t, "a second host without a trust file", err, "copy it from a host that runs")
-	if _, err := os.Stat(filepath.Join(second, "operator.key")); err == nil {
-		t.Error("it made an operator's key")
-	}
+	expect.Failure(t, expect.ErrorOf(os.Stat(filepath.Join(second, "operator.key"))), "it made an operator's key")
 	expect.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
 	host := hosttest.StartHost(t, second, database)
 	expect.Equal(t, "/readyz", hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
@@ -114,30 +108,24 @@ func TestOperators(t *testing.T) {
 		both.Go(func() { outs[i], errs[i] = hosttest.TryOutput(t, f.Dir, f.Database, nil, set(file)...) })
 	}
 	both.Wait()
-	if (errs[0] == nil) == (errs[1] == nil) {
-		t.Errorf("two operators at once: %v, %v\n%s\n%s", errs[0], errs[1], outs[0], outs[1])
-	}
+	expect.That(t, (errs[0] == nil) != (errs[1] == nil), "two operators at once: %v, %v\n%s\n%s", errs[0], errs[1],
+		outs[0], outs[1])
 	for i, err := range errs {
 		for _, text := range []string{"Changed in force by", "Changed by the file:"} {
-			if err != nil && !strings.Contains(outs[i], text) {
-				t.Errorf("the one who lost does not see %q:\n%s", text, outs[i])
-			}
+			expect.That(t, err == nil || strings.Contains(outs[i], text), "the one who lost does not see %q:\n%s", text,
+				outs[i])
 		}
 	}
 	before := inForce()
-	if !strings.HasPrefix(before, "activation 4, ") {
-		t.Errorf("in force is %s", before)
-	}
+	expect.That(t, strings.HasPrefix(before, "activation 4, "), "in force is %s", before)
 
 	// A new key is refused, here or by the host that does not trust it, before anything is in force.
 	key := filepath.Join(t.TempDir(), "bob.key")
 	line := hosttest.Output(t, f.Dir, f.Database, "lineup", "key", key, "--name", "bob")
-	if !strings.HasPrefix(line, "operator bob+") || strings.Count(line, "\n") != 1 {
-		t.Errorf("lineup key printed %q", line)
-	}
-	if mode := expect.Value(os.Stat(key))(t).Mode(); mode != 0o600 {
-		t.Errorf("the key has mode %v", mode)
-	}
+	expect.That(t, strings.HasPrefix(line, "operator bob+") && strings.Count(line, "\n") == 1, "lineup key printed %q",
+		line)
+	mode := expect.Value(os.Stat(key))(t).Mode()
+	expect.That(t, mode == 0o600, "the key has mode %v", mode)
 	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key},
 		"exists already")
 	next, env := set(show("next.json", 8)), []string{"ASSAY_OPERATOR_KEY=" + key}
@@ -160,14 +148,11 @@ func skipSilentHost(t *testing.T, f *hosttest.TestFleet, next []string, last fun
 	f.Silence(t, killed)
 	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "rollback", "--reason", "a test")
 	_, skipped, _ := strings.Cut(text, "Skipped, because silent: ")
-	if strings.Count(text, ": switched") != 1 || !strings.Contains(skipped, ":"+killed.Name()) {
-		t.Errorf("lineup rollback printed\n%s", text)
-	}
+	expect.That(t, strings.Count(text, ": switched") == 1 && strings.Contains(skipped, ":"+killed.Name()),
+		"lineup rollback printed\n%s", text)
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, last()...), ":"+killed.Name()+": skipped")
-	if hosts := hosttest.OutputJSON[[]fleet.Host](t, f.Dir, f.Database, "lineup", "hosts"); len(hosts) != 2 ||
-		len(fleet.Silent(hosts)) != 1 {
-		t.Errorf("lineup hosts: %+v", hosts)
-	}
+	hosts := hosttest.OutputJSON[[]fleet.Host](t, f.Dir, f.Database, "lineup", "hosts")
+	expect.That(t, len(hosts) == 2 && len(fleet.Silent(hosts)) == 1, "lineup hosts: %+v", hosts)
 }
 
 // TestRestoredBackup goes on after a backup with an older lineup was restored: the host keeps what it runs until an
@@ -202,7 +187,6 @@ func TestRestoredBackup(t *testing.T) {
 		"Restored a backup")
 	hosttest.Has(t, text, "Revision 1 is in force on")
 	expect.Equal(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
-	if number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number; number != 4 {
-		t.Errorf("activation %d is in force, want 4", number)
-	}
+	number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number
+	expect.That(t, number == 4, "activation %d is in force, want 4", number)
 }

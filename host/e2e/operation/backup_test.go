@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,9 +30,7 @@ func guideCommands(t *testing.T, section string) []string {
 	_, text, found := strings.Cut(hosttest.ReadText(t, "../../../docs/operations.md"), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	blocks := regexp.MustCompile("(?s)\n```\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	if !found || len(blocks) == 0 {
-		t.Fatalf("docs/operations.md has no commands under %q", section)
-	}
+	expect.Must(t, found && len(blocks) != 0, "docs/operations.md has no commands under %q", section)
 	var commands []string
 	for _, b := range blocks {
 		commands = append(commands, b[1])
@@ -48,9 +47,7 @@ func runGuide(t *testing.T, commands, dir, database string, variables ...string)
 	cmd.Env = hosttest.Command(t.Context(), dir, database).Env
 	cmd.Env = append(append(cmd.Env, variables...), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s\n%v\n%s", commands, err, out)
-	}
+	expect.Must(t, err == nil, "%s\n%v\n%s", commands, err, out)
 	return string(out)
 }
 
@@ -80,11 +77,11 @@ func TestBackupAndRestore(t *testing.T) {
 	const jane = `{"email":"jane.roe@mailbox-example.net"}`
 	erased := hosttest.CheckUntilComplete(host, issued.Secret, jane)
 	kept := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"kept-example.net"}`)
-	status, _ := hosttest.Ask(t, host, issued.Secret, "POST", "/api/feedback",
-		`{"ref":"`+kept.Ref+`","label":"fraud","note":"told us so"}`)
-	expect.Equal(t, "feedback", status, http.StatusOK)
-	status, _ = hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/erase", `{"ref":"`+erased.Ref+`"}`)
-	expect.Equal(t, "erasure", status, http.StatusOK)
+	for path, body := range map[string]string{"/gdpr/erase": `{"ref":"` + erased.Ref + `"}`,
+		"/api/feedback": `{"ref":"` + kept.Ref + `","label":"fraud","note":"told us so"}`} {
+		status, _ := hosttest.Ask(t, host, issued.Secret, "POST", path, body)
+		expect.Equal(t, path, status, http.StatusOK)
+	}
 	verifyPublicTree(t, host.URL, dir, database)
 	verifyReceipts(t, host, issued.Secret, dir, database)
 
@@ -134,18 +131,19 @@ func TestBackupAndRestore(t *testing.T) {
 		hosttest.Has(t, runGuide(t, commands, dir, "", "SECRETS="+secrets, "BACKUP="+backup), "Audit chain 0 is valid")
 	}
 	hosttest.LinkShared(t, dir, "layers", "compiled")
-	newest := expect.Value(auditlog.CheckpointDir(later).Files())(t)
+	var newest []string
+	for _, file := range expect.Value(auditlog.CheckpointDir(later).Files())(t) {
+		newest = append(newest, "--checkpoints="+file)
+	}
 	hosttest.WantRefusal(t, "verifying against later checkpoints", dir, "", nil,
-		append([]string{"audit", "verify"}, prefixed("--checkpoints=", newest)...), "or an older backup was restored")
+		append([]string{"audit", "verify"}, newest...), "or an older backup was restored")
 	before := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
 	dueEvents := func() []string {
 		return strings.Fields(hosttest.Output(t, dir, "", "database", "exec", "psql", "-Atc",
 			"SELECT ref FROM webhook_events WHERE state = 'pending' ORDER BY ref"))
 	}
 	due := dueEvents()
-	if len(due) == 0 {
-		t.Error("no webhook event was due when the backup was made")
-	}
+	expect.That(t, len(due) != 0, "no webhook event was due when the backup was made")
 
 	restored.Store(true)
 	host = hosttest.StartHost(t, dir, "", hosttest.AllowLoopback)
@@ -154,50 +152,28 @@ func TestBackupAndRestore(t *testing.T) {
 		sent = append(sent, hosttest.Next(t, calls).Ref())
 	}
 	slices.Sort(sent)
-	if diff := cmp.Diff(due, sent); diff != "" {
-		t.Errorf("events that were due and events sent (-due +sent):\n%s", diff)
-	}
+	diff := cmp.Diff(due, sent)
+	expect.That(t, diff == "", "events that were due and events sent (-due +sent):\n%s", diff)
 	expect.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
 	expect.Equal(t, "the revision in force",
 		hosttest.OutputJSON[registry.LineupRevision](t, dir, "", "lineup", "show").Revision, 2)
-	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`); a.Status != http.StatusOK {
-		t.Errorf("a check with a key of the backup: %+v", a)
-	}
-	for what, c := range map[string]struct {
-		path   string
-		status int
-		total  any
-	}{
-		"a kept check":           {"/gdpr/export?ref=" + kept.Ref, http.StatusOK, 1.0},
-		"an erased check":        {"/gdpr/export?ref=" + erased.Ref, http.StatusOK, 0.0},
-		"a check after the dump": {"/gdpr/export?ref=" + lost.Ref, http.StatusNotFound, nil},
-	} {
-		if status, got := hosttest.Ask(t, host, issued.Secret, "GET", c.path, ""); status != c.status ||
-			got["total"] != c.total {
-			t.Errorf("%s: %d %v, want %d and %v", what, status, got, c.status, c.total)
-		}
+	a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == http.StatusOK, "a check with a key of the backup: %+v", a)
+	for path, want := range map[string]string{"?ref=" + kept.Ref: "200 1", "?ref=" + erased.Ref: "200 0",
+		"?ref=" + lost.Ref: "404 <nil>"} {
+		status, got := hosttest.Ask(t, host, issued.Secret, "GET", "/gdpr/export"+path, "")
+		expect.Equal(t, path, fmt.Sprint(status, " ", got["total"]), want)
 	}
 	status, held := hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/export", jane)
-	if status != http.StatusOK || held["total"] != 0.0 || held["graph"] != nil {
-		t.Errorf("export of the erased person: %d %v", status, held)
-	}
+	expect.That(t, status == http.StatusOK && held["total"] == 0.0 && held["graph"] == nil,
+		"export of the erased person: %d %v", status, held)
 	host.Stop(t, syscall.SIGTERM)
 	after := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
-	if !after.OK || after.Records <= before.Records || after.Erasures != 1 || after.Checkpoints <= before.Checkpoints {
-		t.Errorf("the chain was %+v, and is %+v", before, after)
-	}
+	expect.That(t, after.OK && after.Records > before.Records && after.Erasures == 1 &&
+		after.Checkpoints > before.Checkpoints, "the chain was %+v, and is %+v", before, after)
 	select {
 	case c := <-calls:
 		t.Errorf("event %s was sent again", c.Ref())
 	default:
 	}
-}
-
-// prefixed returns the texts, each after a prefix.
-func prefixed(prefix string, texts []string) []string {
-	var all []string
-	for _, text := range texts {
-		all = append(all, prefix+text)
-	}
-	return all
 }

@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,12 +21,11 @@ import (
 	"assay/registry/expect"
 )
 
-// readiness returns the answer of a host's /readyz.
+// readinessOf returns the answer of a host's /readyz.
 func readinessOf(t *testing.T, h *hosttest.HostProcess) string {
 	t.Helper()
-	response := expect.Value(http.Get(h.Admin + "/readyz"))(t)
-	defer response.Body.Close()
-	return fmt.Sprint(response.StatusCode, " ", string(expect.Value(io.ReadAll(response.Body))(t)))
+	response, text := fetch(t, http.DefaultClient, h.Admin+"/readyz")
+	return fmt.Sprint(response.StatusCode, " ", text)
 }
 
 // wantLoss waits until a host is not ready because of a loss, and tries what an operator does: the loss must name the
@@ -44,9 +42,8 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 		state = readinessOf(t, h)
 		return strings.HasPrefix(state, "503") && strings.Contains(state, `"part":"audit"`)
 	})
-	if a := hosttest.PostOnce(http.DefaultClient, h.URL, key, `{"domain":"google.com"}`); a.Status != 503 {
-		t.Errorf("a check after the loss: %+v", a)
-	}
+	a := hosttest.PostOnce(http.DefaultClient, h.URL, key, `{"domain":"google.com"}`)
+	expect.That(t, a.Status == 503, "a check after the loss: %+v", a)
 	shown := cli.AcceptedLosses{}
 	expect.Until(t, "the loss to be stored", func() bool {
 		shown = hosttest.OutputJSON[cli.AcceptedLosses](t, dir, database, "audit", "accept-loss")

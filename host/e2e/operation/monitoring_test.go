@@ -23,9 +23,8 @@ func promtool(t *testing.T, args ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "promtool", args...)
 	cmd.Dir = monitoring
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	expect.That(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 }
 
 // TestAlerts has promtool check the rules and run their tests. Each alert has a test and a line in the guide.
@@ -36,14 +35,11 @@ func TestAlerts(t *testing.T) {
 	rules, tests := hosttest.ReadText(t, monitoring+"/alerts.yml"), hosttest.ReadText(t, monitoring+"/alerts_test.yml")
 	guide := hosttest.ReadText(t, "../../../docs/operations.md")
 	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1)
-	if len(alerts) < 10 {
-		t.Errorf("%d alerts", len(alerts))
-	}
+	expect.That(t, len(alerts) >= 10, "%d alerts", len(alerts))
 	for _, a := range alerts {
 		hosttest.Has(t, guide, "\n| `"+a[1]+"` |")
-		if n := len(regexp.MustCompile(`alertname: `+a[1]+`[^\n]*\n +exp_alerts:`).FindAllString(tests, -1)); n != 1 {
-			t.Errorf("%d tests expect that %s fires, want 1", n, a[1])
-		}
+		n := len(regexp.MustCompile(`alertname: `+a[1]+`[^\n]*\n +exp_alerts:`).FindAllString(tests, -1))
+		expect.That(t, n == 1, "%d tests expect that %s fires, want 1", n, a[1])
 		hosttest.Has(t, tests, "{eval_time: 1h, alertname: "+a[1]+"}")
 	}
 }
@@ -69,9 +65,7 @@ func monitoredExpressions(t *testing.T) map[string][]string {
 	for _, m := range expr.FindAllStringSubmatch(hosttest.ReadText(t, monitoring+"/alerts.yml"), -1) {
 		all["rule "+m[1]] = append(all["rule "+m[1]], m[2])
 	}
-	if len(all) < 30 {
-		t.Fatalf("only %d rules and panels", len(all))
-	}
+	expect.Must(t, len(all) >= 30, "only %d rules and panels", len(all))
 	return all
 }
 
@@ -101,16 +95,13 @@ func wantMonitoredMetrics(t *testing.T, served string) {
 				of, known := documented[name]
 				labels = append(labels, of...)
 				always := len(of) == 0 && name != "assay_certificate_expiry_timestamp_seconds"
-				if always && !strings.Contains(served, "\n# TYPE "+name+" ") ||
-					strings.HasPrefix(name, "assay_") && !known {
-					t.Errorf("%s: no host serves %s", what, name)
-				}
+				expect.That(t, (!always || strings.Contains(served, "\n# TYPE "+name+" ")) && (!strings.HasPrefix(name,
+					"assay_") || known), "%s: no host serves %s", what, name)
 			}
 			for _, m := range labelsInExpression.FindAllStringSubmatch(e, -1) {
 				for _, label := range strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == ',' || r == ' ' }) {
-					if !slices.Contains(labels, label) {
-						t.Errorf("%s: the metrics of %s have no label %s", what, e, label)
-					}
+					expect.That(t, slices.Contains(labels, label), "%s: the metrics of %s have no label %s", what, e,
+						label)
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package operation
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,14 +20,10 @@ import (
 // verifyPublicTree verifies a host's public checkpoint and tiles as anybody with the verifier key can.
 func verifyPublicTree(t *testing.T, address, dir, database string) {
 	t.Helper()
-	keys := hosttest.OutputJSON[struct {
-		VerifierKeys []string `json:"verifier_keys"`
-	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+	keys := verifierKeys(t, dir, database)
 	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
 	head := expect.Value(audit.ParseTreeHead(note, 0, keys[0]))(t)
-	if head.Size < 3 {
-		t.Errorf("the checkpoint covers %d records", head.Size)
-	}
+	expect.That(t, head.Size >= 3, "the checkpoint covers %d records", head.Size)
 	var tile []byte
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
 		for _, id := range ids {
@@ -43,30 +40,22 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
 	expect.Equal(t, "the status of entries", r.StatusCode, http.StatusNotFound)
 	verifyElsewhere(t, address, database, keys, note)
-	if code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1"); code != 1 ||
-		!strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`) {
-		t.Errorf("audit verify with a malformed key: exit code %d, %s", code, errs)
-	}
-	if bytes.Count([]byte(note), []byte("\n")) != 5 {
-		t.Errorf("the checkpoint is %q", note)
-	}
+	code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1")
+	expect.That(t, code == 1 && strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`),
+		"audit verify with a malformed key: exit code %d, %s", code, errs)
+	expect.That(t, bytes.Count([]byte(note), []byte("\n")) == 5, "the checkpoint is %q", note)
 }
 
 // verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
 func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database string) {
 	t.Helper()
-	keys := hosttest.OutputJSON[struct {
-		VerifierKeys []string `json:"verifier_keys"`
-	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+	keys := verifierKeys(t, dir, database)
 	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
 	var result struct {
 		Ref     string
 		Receipt json.RawMessage
 	}
-	ask := func(method, path, body string) (status int, text string) {
-		return hosttest.Send(t, host, key, method, path, body)
-	}
-	_, text := ask("POST", "/api/check", `{"domain":"receipt-example.net","receipt":true}`)
+	_, text := hosttest.Send(t, host, key, "POST", "/api/check", `{"domain":"receipt-example.net","receipt":true}`)
 	expect.NoError(t, json.Unmarshal([]byte(text), &result))
 	none := filepath.Join(t.TempDir(), "none")
 	verify := func(receipt []byte, args ...string) string {
@@ -78,7 +67,7 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 	hosttest.Has(t, text, result.Ref, "not proved yet")
 	var proved []byte
 	expect.Until(t, "the receipt has a proof", func() bool {
-		status, text := ask("GET", "/api/receipts/"+result.Ref, "")
+		status, text := hosttest.Send(t, host, key, "GET", "/api/receipts/"+result.Ref, "")
 		proved = []byte(text)
 		return status == http.StatusOK && !strings.Contains(text, `"proof":null`)
 	})
@@ -86,20 +75,12 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 		hosttest.Has(t, verify(proved, args...), "of the signed tree of")
 	}
 	hosttest.Has(t, verify(result.Receipt, "--log", host.URL), "of the signed tree of")
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("this test needs python3: install it with `apt-get install python3`")
-	}
 	altered := bytes.Replace(proved, []byte(`"kind":"check"`), []byte(`"kind":"export"`), 1)
 	for want, receipt := range map[string][]byte{"is leaf": proved, "promised": result.Receipt,
 		"about another record": altered} {
-		cmd := exec.CommandContext(t.Context(), python, "../../../examples/verify-python/verify.py", "receipt",
-			"--key", known, hosttest.WriteFile(t, "receipt.json", receipt))
-		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-		if text, err := cmd.CombinedOutput(); (err == nil) != (want != "about another record") ||
-			!strings.Contains(string(text), want) {
-			t.Errorf("Python, %s: %v\n%s", want, err, text)
-		}
+		text, err := verifyInPython(t, "receipt", "--key", known, hosttest.WriteFile(t, "receipt.json", receipt))
+		expect.That(t, (err == nil) == (want != "about another record") && strings.Contains(text, want),
+			"Python, %s: %v\n%s", want, err, text)
 	}
 }
 
@@ -122,26 +103,38 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 		hosttest.Has(t, hosttest.Output(t, none, readOnly, append([]string{"audit", "verify"}, args...)...),
 			"Audit chain 0 is valid")
 	}
-	if code, errs := hosttest.Failing(t, none, readOnly, "audit", "verify", "--public-key", key, "--offline", export,
-		"--witness-key=w+1"); code != 1 || !strings.Contains(errs, "is not the public key of a witness") {
-		t.Errorf("audit verify --offline with a malformed key: exit code %d, %s", code, errs)
-	}
-	if _, err := os.Stat(none); err == nil {
-		t.Error("verifying made a data directory")
-	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("this test needs python3: install it with `apt-get install python3`")
-	}
-	const program = "../../../examples/verify-python/verify.py"
+	code, errs := hosttest.Failing(t, none, readOnly, "audit", "verify", "--public-key", key, "--offline", export,
+		"--witness-key=w+1")
+	expect.That(t, code == 1 && strings.Contains(errs, "is not the public key of a witness"),
+		"audit verify --offline with a malformed key: exit code %d, %s", code, errs)
+	expect.Error(t, "the data directory", expect.ErrorOf(os.Stat(none)), fs.ErrNotExist)
 	for want, args := range map[string][]string{
 		"Audit chain 0 is valid":  {"export", "--key", key, "--checkpoints", kept, export},
 		"Audit chain 0 only grew": {"log", "--key", key, "--checkpoint", kept, address},
 	} {
-		cmd := exec.CommandContext(t.Context(), python, append([]string{program}, args...)...)
-		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%v: %v\n%s", args, err, text)
-		}
+		text, err := verifyInPython(t, args...)
+		expect.That(t, err == nil && strings.Contains(text, want), "%v: %v\n%s", args, err, text)
 	}
+}
+
+// verifierKeys returns the keys that verify an installation's checkpoints.
+func verifierKeys(t *testing.T, dir, database string) []string {
+	t.Helper()
+	return hosttest.OutputJSON[struct {
+		VerifierKeys []string `json:"verifier_keys"`
+	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+}
+
+// verifyInPython runs the verifier of examples/.
+func verifyInPython(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	cmd := exec.CommandContext(t.Context(), python, append([]string{"../../../examples/verify-python/verify.py"},
+		args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	text, err := cmd.CombinedOutput()
+	return string(text), err
 }

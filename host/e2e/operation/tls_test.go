@@ -39,22 +39,20 @@ func TestHTTPS(t *testing.T) {
 	}
 	install(1, now.Add(90*24*time.Hour))
 	host := hosttest.StartHost(t, dir, database, "--tls-cert="+cert, "--tls-key="+key)
-	if !strings.HasPrefix(host.URL, "https://127.0.0.1:") {
-		t.Fatalf("the host greets with %s", host.URL)
-	}
+	expect.Must(t, strings.HasPrefix(host.URL, "https://127.0.0.1:"), "the host greets with %s", host.URL)
+	_, err := hosttest.TryHost(t, hosttest.Command(t.Context(), dir, database, "--tls-cert=c.pem", "--tls-key=k.pem"))
+	expect.ErrorText(t, "missing files", err, "ASSAY_TLS_CERT")
+	expect.ErrorText(t, "missing files", err, "open c.pem: no such file")
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	client := func() *http.Client {
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots.Clone()}}}
 	}
 	first := client()
 	defer first.CloseIdleConnections()
-	if a := hosttest.Post(first, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Fatalf("a check: %+v", a)
-	}
+	a := hosttest.Post(first, host.URL, issued.Secret, hosttest.FleetBody)
+	expect.Must(t, a.Status == 200, "a check: %+v", a)
 	page, _ := fetch(t, first, host.URL+"/signin")
-	if page.Header.Get("Strict-Transport-Security") == "" {
-		t.Error("pages do not tell browsers to stay with https")
-	}
+	expect.That(t, page.Header.Get("Strict-Transport-Security") != "", "pages do not tell browsers to stay with https")
 	plain, _ := fetch(t, http.DefaultClient, "http://"+strings.TrimPrefix(host.URL, "https://")+"/healthz")
 	expect.Equal(t, "the status of plain HTTP", plain.StatusCode, http.StatusBadRequest)
 
@@ -73,37 +71,16 @@ func TestHTTPS(t *testing.T) {
 	expect.NoError(t, os.WriteFile(key, []byte("broken"), 0o600))
 	var ready struct{ Degraded []string }
 	expect.Until(t, "the broken key to be noticed", func() bool {
-		expect.NoError(t, json.Unmarshal([]byte(getText(t, host.Admin+"/readyz")), &ready))
+		expect.NoError(t, json.Unmarshal([]byte(hosttest.Get(t, host.Admin+"/readyz", "")), &ready))
 		return strings.Contains(strings.Join(ready.Degraded, "\n"), key)
 	})
-	if a := hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Errorf("with a broken key: %+v", a)
-	}
+	a = hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody)
+	expect.That(t, a.Status == 200, "with a broken key: %+v", a)
 	metric := regexp.MustCompile(`(?m)^assay_certificate_expiry_timestamp_seconds (.*)$`)
-	m := metric.FindStringSubmatch(getText(t, host.Admin+"/metrics"))
+	m := metric.FindStringSubmatch(hosttest.Get(t, host.Admin+"/metrics", ""))
 	var expires float64
-	if m == nil || json.Unmarshal([]byte(m[1]), &expires) != nil ||
-		int64(expires) != now.Add(100*24*time.Hour).Unix() {
-		t.Errorf("the metric of the expiry is %q", m)
-	}
-}
-
-func TestTLSSettings(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ args, want []string }{
-		"a certificate alone": {[]string{"--tls-cert=c.pem"}, []string{"ASSAY_TLS_KEY: it is empty"}},
-		"a key alone":         {[]string{"--tls-key=k.pem"}, []string{"ASSAY_TLS_CERT: it is empty"}},
-		"files that are missing": {[]string{"--tls-cert=c.pem", "--tls-key=k.pem"},
-			[]string{"ASSAY_TLS_CERT", "open c.pem: no such file"}},
-	} {
-		cmd := hosttest.Command(t.Context(), t.TempDir(), "", append([]string{"serve"}, test.args...)...)
-		out, err := cmd.CombinedOutput()
-		for _, want := range test.want {
-			if err == nil || !strings.Contains(string(out), want) {
-				t.Errorf("%s: %v\n%s\nlacks %q", name, err, out, want)
-			}
-		}
-	}
+	expect.That(t, m != nil && json.Unmarshal([]byte(m[1]), &expires) == nil &&
+		int64(expires) == now.Add(100*24*time.Hour).Unix(), "the metric of the expiry is %q", m)
 }
 
 // fetch reads a page completely, so that its connection can be used again.
@@ -113,10 +90,4 @@ func fetch(t *testing.T, client *http.Client, url string) (*http.Response, strin
 	defer response.Body.Close()
 	text := expect.Value(io.ReadAll(response.Body))(t)
 	return response, string(text)
-}
-
-func getText(t *testing.T, url string) string {
-	t.Helper()
-	_, text := fetch(t, http.DefaultClient, url)
-	return text
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -245,9 +246,8 @@ func TestDefaultAddress(t *testing.T) {
 		{net.IPv4(127, 0, 0, 1), 41234, true, "127.0.0.1:0"},
 		{net.IPv4(127, 0, 0, 1), 65535, false, "127.0.0.1:0"},
 	} {
-		if got := ByDefault(&net.TCPAddr{IP: test.ip, Port: test.port}, test.anyPort).String(); got != test.want {
-			t.Errorf("customers on %v:%d, any port %v: %s, want %s", test.ip, test.port, test.anyPort, got, test.want)
-		}
+		expect.Equal(t, fmt.Sprintf("customers on %v:%d, any port %v", test.ip, test.port, test.anyPort),
+			ByDefault(&net.TCPAddr{IP: test.ip, Port: test.port}, test.anyPort).String(), test.want)
 	}
 	got := ByDefault(&net.UnixAddr{Name: "/run/assay"}, false).String()
 	expect.That(t, got == "127.0.0.1:0", "customers on a socket: %s", got)

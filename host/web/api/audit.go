@@ -54,9 +54,6 @@ func parseChain(text string) (chain int, ok bool) {
 }
 
 func (s *Server) auditFile(c *fiber.Ctx, chain int, path string) error {
-	if s.cfg.AuditLog == nil {
-		return errNotFound
-	}
 	client := s.Client(c.Context())
 	if err := s.cfg.Rates.TakeNetwork(client); err != nil {
 		return err

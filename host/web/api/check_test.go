@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -60,66 +61,48 @@ func TestContentType(t *testing.T) {
 	})
 }
 
-func TestBodySize(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	pad := func(size int) string {
-		const body = `{"domain":"example.com"}`
-		return body + strings.Repeat(" ", size-len(body))
-	}
-	type testCase struct {
-		size, status int
-	}
-	expect.Each(t, map[string]testCase{
-		"at the limit":    {maxBody, 200},
-		"above the limit": {maxBody + 1, 413},
-	}, func(t *testing.T, test testCase) {
-		s.check(t, pad(test.size)).is(t, "answer", test.status)
-	})
-	t.Run("an oversize body takes precedence over a missing key", func(t *testing.T) {
-		t.Parallel()
-		s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)).is(t, "answer", 413)
-	})
-}
-
+// Only a plausible key in a single header is looked up.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	unauthorized := failure{Code: codeUnauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
+	all, some := start(t, Config{Keys: credulous{}}), start(t, Config{})
+	want := failure{Code: codeUnauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
-		headers []string
-		path    string
-		body    string
-		status  int
+		site   *site
+		lines  []string
+		path   string
+		body   string
+		status int
 	}
+	of := func(status int, lines ...string) testCase { return testCase{all, lines, "", exampleBody, status} }
 	expect.Each(t, map[string]testCase{
-		"none":             {status: 401},
-		"scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
-		"key only":         {headers: []string{"Authorization", goodKey}, status: 401},
-		"lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
-		"upper case":       {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
-		"two spaces":       {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
-		"basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
-		"two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
-			"Bearer " + goodKey}, status: 401},
-		"a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
-			status: 401},
-		"overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
-			status: 401},
-		"unknown":                 {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
-		"in the query":            {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
-		"good key, invalid body":  {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{", status: 400},
-		"wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{", status: 401},
+		"plain":                  of(200, "Bearer key_0-9.~+/="),
+		"longest":                of(200, "Bearer "+strings.Repeat("k", 256)),
+		"lower case":             of(200, "bearer k"),
+		"upper case, two spaces": of(200, "BEARER  k"),
+		"none":                   of(401),
+		"scheme and space":       of(401, "Bearer "),
+		"key only":               of(401, "k"),
+		"basic":                  of(401, "Basic k"),
+		"two the same":           of(401, "Bearer k", "Bearer k"),
+		"a list":                 of(401, "Bearer k, Bearer k"),
+		"tab":                    of(401, "Bearer a\tb"),
+		"not ASCII":              of(401, "Bearer ké"),
+		"not UTF-8":              of(401, "Bearer k\xff"),
+		"too long":               of(401, "Bearer "+strings.Repeat("k", 257)),
+		"unknown":                {some, []string{"Bearer key-unknown"}, "", exampleBody, 401},
+		"in the query": {some, nil, "?key=" + goodKey + "&authorization=Bearer+" + goodKey, exampleBody,
+			401},
+		"good key, invalid body":  {some, []string{"Bearer " + goodKey}, "", "{", 400},
+		"wrong key, invalid body": {some, []string{"Bearer key-unknown"}, "", "{", 401},
 	}, func(t *testing.T, test testCase) {
-		body := test.body
-		if body == "" {
-			body = `{"domain":"example.com"}`
+		var headers []string
+		for _, line := range test.lines {
+			headers = append(headers, "Authorization", line)
 		}
-		r := s.send(t, http.MethodPost, "/api/check"+test.path, body, test.headers...)
-		r.wellBehaved(t)
-		expect.Must(t, r.status == test.status, "status %d, want %d: %s", r.status, test.status, r.body)
+		r := test.site.send(t, http.MethodPost, "/api/check"+test.path, test.body, headers...)
+		r.is(t, "answer", test.status)
 		if r.status == http.StatusUnauthorized {
-			expect.NoDiff(t, "difference", unauthorized, r.failure(t))
+			expect.NoDiff(t, "difference", want, r.failure(t))
 		}
 	})
 }
@@ -131,63 +114,30 @@ func (credulous) Authenticate(context.Context, string) (check.Caller, error) {
 	return check.Caller{}, nil
 }
 
-func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{Keys: credulous{}})
-	for name, test := range map[string]struct {
-		key    string
-		status int
-	}{
-		"plain":     {"key_0-9.~+/=", 200},
-		"longest":   {strings.Repeat("k", 256), 200},
-		"none":      {"", 401},
-		"space":     {"a b", 401},
-		"tab":       {"a\tb", 401},
-		"not ASCII": {"ké", 401},
-		"not UTF-8": {"k\xff", 401},
-		"too long":  {strings.Repeat("k", 257), 401},
-	} {
-		s.ask(t, test.key, "POST /api/check", exampleBody).is(t, name, test.status)
-	}
-	expect.Equal(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
-}
-
 func TestErrorsOfACheck(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	const internal = "an internal error occurred; quote the ref when you contact support"
-	type testCase struct {
-		key        string
-		status     int
-		body       failure
-		anyRef     bool
-		retryAfter string
-	}
-	expect.Each(t, map[string]testCase{
-		"plan": {key: freeKey, status: 403,
-			body: failure{Code: codePlan,
-				Error: "the free plan does not cover iban checks, only domain and email"}},
-		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{Code: codeQuota,
-			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
-			ResetAt: "2026-02-01T00:00:00.000Z"}},
-		"overloaded": {key: busyKey, status: 503, retryAfter: "1", body: failure{Code: codeBusy,
-			Error: admission.ErrBusy.Error()}},
-		"failure":   {key: failKey, status: 500, body: failure{Code: codeInternal, Error: internal, Ref: knownRef}},
-		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Code: codeInternal, Error: internal}},
-		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Code: codeInternal, Error: internal}},
-	}, func(t *testing.T, test testCase) {
-		r := s.ask(t, test.key, "POST /api/check", `{"iban":"DE89370400440532013000"}`)
-		r.wellBehaved(t)
+	internal := failure{Code: codeInternal, Error: "an internal error occurred; quote the ref when you contact support"}
+	for key, test := range map[string]struct {
+		status int
+		body   failure // an internal error has a ref besides
+	}{
+		freeKey: {403, failure{Code: codePlan,
+			Error: "the free plan does not cover iban checks, only domain and email"}},
+		busyKey: {503, failure{Code: codeBusy, Error: admission.ErrBusy.Error()}},
+		failKey: {500, internal}, downKey: {500, internal}, panicKey: {500, internal},
+	} {
+		r := s.ask(t, key, "POST /api/check", `{"iban":"DE89370400440532013000"}`)
+		r.is(t, key, test.status)
 		got := r.failure(t)
-		if test.anyRef {
-			expect.That(t, strings.HasPrefix(got.Ref, "chk_"), "ref is %q", got.Ref)
-			expect.Equal(t, "the log has the ref", strings.Contains(s.log.String(), got.Ref), true)
+		if test.status == 500 {
+			expect.That(t, strings.HasPrefix(got.Ref, "chk_") && strings.Contains(s.log.String(), got.Ref) &&
+				(key != failKey || got.Ref == knownRef), "%s: ref %q", key, got.Ref)
 			got.Ref = ""
 		}
-		expect.Equal(t, "status", r.status, test.status)
-		expect.NoDiff(t, "difference", test.body, got)
-		expect.Equal(t, "Retry-After", r.header.Get("Retry-After"), test.retryAfter)
-	})
+		expect.NoDiff(t, key, test.body, got)
+	}
+	expect.Equal(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
 }
 
 // Strings from a request must not share memory with fiber's buffers, which the next request overwrites.
@@ -209,4 +159,58 @@ func TestStringsOutliveTheRequest(t *testing.T) {
 		got = append(got, fmt.Sprint(req.Caller.Account, " ", req.Country, " ", fieldsOf(req)))
 	}
 	expect.NoDiff(t, "difference", want, got)
+}
+
+func (s *site) batch(t testing.TB, body string) reply {
+	t.Helper()
+	return s.ask(t, goodKey, "POST "+batchPath, body, "Content-Type", "application/json")
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	r := s.batch(t, `{"x":1,"checks":[
+		{"domain":"example.com","region":{"country":"FR"}}, {"email":7}, {}, "domain", {"iban":"DE89","domain":" "},
+		{"domain":"a.com","x":[[[[[[[[]]]]]]]]}, {"domain":"a\u0000b.com"}, null
+	]}`)
+	r.wellBehaved(t)
+	expect.Must(t, r.status == 200, "status %d: %s", r.status, r.body)
+	var body struct {
+		Results []struct{ Type, Query, Ref, Error string }
+	}
+	expect.NoError(t, json.Unmarshal([]byte(r.body), &body))
+	var got []string
+	for _, a := range body.Results {
+		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
+		expect.That(t, (a.Ref == "") == (a.Error != ""), "ref %q together with error %q", a.Ref, a.Error)
+	}
+	want := []string{
+		"domain example.com",
+		"email: must be a string, not a number",
+		"one of domain, email, phone or iban is required",
+		"the request must be a JSON object, not a string",
+		"iban DE89",
+		"the request is nested more than 8 levels deep",
+		"domain: must not contain control characters",
+		"the request must be a JSON object, not null",
+	}
+	expect.NoDiff(t, "difference", want, got)
+	seen := s.checker.requests()
+	expect.That(t, len(seen) == 2 && seen[0].Country == "FR" && seen[0].Caller.Account == goodKey, "checked %+v", seen)
+}
+
+func TestLargestBatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
+	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", check.MaxBatch), ",")+`]}`)
+	expect.That(t, r.status == 200 && len(s.checker.requests()) == check.MaxBatch, "status %d, %d requests: %.200s",
+		r.status, len(s.checker.requests()), r.body)
+	// Only a batch has the larger limit.
+	blanks := strings.Repeat(" ", maxBatchBody)
+	s.check(t, exampleBody+blanks[:maxBody-len(exampleBody)]).is(t, "a single check at the limit", 200)
+	exceeds := fmt.Sprintf("the body exceeds %d bytes", maxBody)
+	s.check(t, blanks[:maxBody+1]).is(t, "a single check", 413, exceeds)
+	s.send(t, "POST", "/api/check", blanks[:maxBody+1]).is(t, "an oversize body without a key", 413, exceeds)
+	s.batch(t, blanks+" ").is(t, "a batch", 413, fmt.Sprintf("the body exceeds %d bytes", maxBatchBody))
 }

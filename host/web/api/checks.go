@@ -37,9 +37,6 @@ type Decisions interface {
 
 // searchChecks serves POST /api/checks/search. It is a POST because a value must not be part of a URL.
 func (s *Server) searchChecks(c *fiber.Ctx) error {
-	if s.cfg.Decisions == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		q, err := read(c.Request(), decodeQuery)
 		if err != nil {
@@ -56,9 +53,6 @@ func (s *Server) searchChecks(c *fiber.Ctx) error {
 func (s *Server) showCheck(c *fiber.Ctx) error {
 	if s.knownPath(c.Context()) != checkRefPath { // that of another endpoint, with another method
 		return errMethod
-	}
-	if s.cfg.Decisions == nil {
-		return errNotFound
 	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		ref := strings.TrimPrefix(string(c.Context().URI().PathOriginal()), checksPrefix)
@@ -144,8 +138,7 @@ func valueIn(members map[string]jsontext.Value) (*entity.Entity, error) {
 			continue
 		}
 		if found != nil {
-			return nil, invalidBody(
-				"at most one of domain, email, phone or iban can be given: the one that was scored")
+			return nil, invalidBody("at most one of domain, email, phone or iban can be given: the one that was scored")
 		}
 		text, err := textOf(value, string(t))
 		if err != nil {

@@ -62,11 +62,20 @@ type Door interface {
 	Admits(account string, n int) error
 }
 
-// Config configures a Server. Checker, Keys and Public are required; the other fields have defaults.
+// Config configures a Server. The fields up to Receipts are required; the others have defaults.
 type Config struct {
-	Checker Checker
-	Keys    Keys
-	Public  Public
+	Checker   Checker
+	Keys      Keys
+	Public    Public
+	Events    Events
+	Privacy   Privacy
+	Decisions Decisions
+	Explainer Explainer
+	Feedback  Feedback
+	Overrides Overrides
+	AuditLog  AuditLog
+	Receipts  Receipts
+
 	Answers Answers // nil: an Idempotency-Key is ignored
 	Door    Door    // refuses checks before they are read; nil: all are read
 	Rates   Rates   // nil: no limits
@@ -74,21 +83,9 @@ type Config struct {
 	// RoutePages, RouteOther or RouteTest. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
 	Refused  func(reason string) // called for each response with 503; nil: ignored
-	Events   Events              // nil: GET /api/events is 404
-	Privacy  Privacy             // nil: paths below /gdpr/ are 404
 	// Used is called for each request that a key may make, unless the ledger notes the key's use because it records a
 	// check. It must not wait; nil: ignored.
 	Used func(check.Caller)
-	// Decisions reads recorded checks and has them reviewed, and Explainer explains them; nil: 404.
-	Decisions Decisions
-	Explainer Explainer
-	// Feedback takes reports on checks; nil: 404.
-	Feedback Feedback
-	// Overrides keeps verdicts set in advance; nil: 404.
-	Overrides Overrides
-	Receipts  Receipts // nil: 404
-	// AuditLog has the public files of the audit log; nil: 404.
-	AuditLog AuditLog
 	// Ready returns the reason why the host cannot answer, for the log only, or nil. It must not wait. nil: always
 	// ready.
 	Ready func() error

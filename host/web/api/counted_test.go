@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -18,8 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/check"
-	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
@@ -46,7 +46,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
 	t.Cleanup(c.http.CloseIdleConnections)
 	for i := range c.hosts {
-		c.hosts[i].Store(startRepeatHost(t, url, 0))
+		c.hosts[i].Store(startRepeatHost(t, url))
 	}
 
 	refs := make([][]string, requests)
@@ -68,27 +68,23 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		expect.Until(t, "requests to be answered", func() bool {
 			return t.Failed() || answered.Load() >= int64((i+1)*requests/(replacements+1))
 		})
-		c.hosts[i%2].Swap(startRepeatHost(t, url, 0)).cutOff(t)
+		c.hosts[i%2].Swap(startRepeatHost(t, url)).cutOff(t)
 	}
 	clients.Wait()
 
 	conn := storetest.Session(t, url)
 	recorded := map[string]int{}
 	rows := expect.Value(conn.Query(t.Context(), "SELECT ref FROM audit_records WHERE kind = 'check'"))(t)
-	for rows.Next() {
-		var ref string
-		expect.NoError(t, rows.Scan(&ref))
+	for _, ref := range expect.Value(pgx.CollectRows(rows, pgx.RowTo[string]))(t) {
 		recorded[ref]++
 	}
-	expect.NoError(t, rows.Err())
 	want := 0
 	for n, answer := range refs {
 		want += checksOf(n)
 		expect.Equal(t, fmt.Sprint("checks in the answer to request ", n), len(answer), checksOf(n))
 		for _, ref := range answer {
-			if recorded[ref]--; recorded[ref] != 0 {
-				t.Errorf("check %s of request %d is recorded %d times", ref, n, recorded[ref]+1)
-			}
+			expect.Equal(t, fmt.Sprintf("records of check %s of request %d", ref, n), recorded[ref], 1)
+			recorded[ref] = 0
 		}
 	}
 	expect.Equal(t, "recorded checks", len(recorded), want)
@@ -208,27 +204,23 @@ type repeatHost struct {
 }
 
 // startRepeatHost starts a host that scores by the length of a name.
-func startRepeatHost(t *testing.T, url string, timeout time.Duration) *repeatHost {
+func startRepeatHost(t *testing.T, url string) *repeatHost {
 	t.Helper()
 	h := &repeatHost{proxy: storetest.NewProxy(t, url)}
 	s := storetest.Close(t, expect.Value(store.Open(t.Context(), storeConfig(h.proxy.URL)))(t))
 	ledger := storetest.Close(t, expect.Value(s.NewLedger(store.LedgerConfig{}))(t))
 	t.Cleanup(func() { h.proxy.Set(nil, false) }) // the ledger settles what is in doubt
 	live := &check.Live{}
-	everywhere := check.ByType{}
-	for _, e := range entity.Types() {
-		everywhere[e] = 1
-	}
+	everywhere := check.ByType{entity.Domain: 1, entity.Email: 1, entity.Phone: 1, entity.IBAN: 1}
 	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, []check.Member{{
 		Name: "layer", Version: "1.0.0", Weight: everywhere, Range: check.Range{0, 100}, Entities: entity.Types(),
 		Layer: fixedLayer{},
 	}}))
 	checker := &check.Checker{Live: live, Ledger: ledger, Observer: unobserved{}, Now: time.Now, Deadline: time.Minute}
-	listener := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := listen(t)
 	h.addr = listener.Addr().String()
-	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage, CheckTimeout: timeout})
-	served := make(chan error, 1)
-	go func() { served <- h.server.Serve(listener) }()
+	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage})
+	served := h.server.serveAside(listener)
 	t.Cleanup(func() {
 		h.stop()
 		expect.NoError(t, storetest.Receive(t, "a host to end", served))
@@ -264,50 +256,18 @@ type unobserved struct{}
 func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
 func (unobserved) CheckDone(*check.Decision, time.Duration)            {}
 
-// With a real ledger: the same bytes from another host, a spent quota, and an erasure.
-func TestReplayFromTheDatabase(t *testing.T) {
-	t.Parallel()
-	storetest.WithinMonth(patience) // a new month would renew the quota
-	url := postgrestest.Database(t)
-	direct := storetest.Close(t, expect.Value(store.Open(t.Context(), storeConfig(url)))(t))
-	account := expect.Value(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 4)))(t)
-	caller, key := storetest.NewKey(t, direct, account)
-	hosts := []*site{{addr: startRepeatHost(t, url, patience).addr}, {addr: startRepeatHost(t, url, patience).addr}}
-	conn := storetest.Session(t, url)
-	send := func(host int, path, body, name string) (r reply) {
-		for r.status == 0 || r.status == 503 { // the look-up of the key took too long
-			r = hosts[host].send(t, "POST", path, body, "Authorization", "Bearer "+key.Secret, "Idempotency-Key", name)
+// TestMain prepares databases for the tests that need one.
+func TestMain(m *testing.M) {
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		s, err := store.Open(ctx, storeConfig(url))
+		if err != nil {
+			return err
 		}
-		return r
-	}
-	const jane = `{"email":"jane@example.org"}`
-	const batch = `{"checks":[` + jane + `,{},{"domain":"example.org"},{"iban":"DE89370400440532013000"}]}`
-	for name, request := range map[string][2]string{"single": {"/api/check", jane}, "batch": {batchPath, batch}} {
-		first := send(0, request[0], request[1], name)
-		expect.Equal(t, name+": the first answer is a replay", first.header.Get("Idempotent-Replayed"), "")
-		for host := range hosts {
-			again := send(host, request[0], request[1], name)
-			expect.That(t, first.status == 200 && again.status == 200 && again.body == first.body &&
-				again.header.Get("Idempotent-Replayed") == "true" &&
-				again.header.Get("Content-Type") == first.header.Get("Content-Type"), "%s: %d %s, then %d %v %s", name,
-				first.status, first.body, again.status, again.header, again.body)
-		}
-		send(1, request[0], request[1]+" ", name).is(t, name, 409)
-	}
-	used := func() int { return storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage") }
-	expect.Equal(t, "counted checks", used(), 4)
-	send(0, "/api/check", jane, "new").is(t, "a new check beyond the quota", 429)
-	expect.Value(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
-	if r := send(1, "/api/check", jane, "new"); r.status != 200 || r.header.Get("Idempotent-Replayed") != "" {
-		t.Errorf("the same key, which was refused before, got %d: %s", r.status, r.body)
-	}
-	expect.Equal(t, "counted checks", used(), 5)
+		return errors.Join(s.Close(), storetest.PutInForce(ctx, url))
+	})
+	os.Exit(postgrestest.Main(m))
+}
 
-	e := storetest.Parse(t, entity.Email, "jane@example.org")
-	expect.Value(direct.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
-	for _, request := range [][3]string{{"/api/check", jane, "single"}, {batchPath, batch, "batch"},
-		{"/api/check", jane, "new"}} {
-		r := send(0, request[0], request[1], request[2])
-		expect.That(t, r.status == 429, "%s after the erasure got %d: %s", request[2], r.status, r.body)
-	}
+func storeConfig(url string) store.Config {
+	return store.Config{URL: url, DirectURL: url, Keys: storetest.Ring, Logger: storetest.Discard()}
 }

@@ -2,11 +2,16 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/customer/feedback"
@@ -41,9 +46,8 @@ func (d *decisions) SearchChecks(_ context.Context, c check.Caller, q decision.Q
 	if q.Limit == decision.MaxSearched && q.After != (decision.Cursor{}) { // the second page of an export is the last
 		page.Next = nil
 	}
-	return page,
-		d.call(c, "", "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(), q.Until.Unix(),
-			valueOf(q.Entity), q.After.Ref, q.Limit)
+	return page, d.call(c, "", "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(),
+		q.Until.Unix(), valueOf(q.Entity), q.After.Ref, q.Limit)
 }
 
 func (d *decisions) CountChecks(_ context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
@@ -133,51 +137,128 @@ func TestDecisions(t *testing.T) {
 	}, "jane", "4915")
 }
 
-func TestInvalidDecisionRequests(t *testing.T) {
+func TestUsage(t *testing.T) {
 	t.Parallel()
 	d := &decisions{}
-	s := start(t, Config{Decisions: d, Explainer: d})
-	const (
-		search  = "POST /api/checks/search"
-		explain = "POST /gdpr/explain"
-		review  = "POST /gdpr/review"
-		badRef  = "ref: must be the reference of a check, chk_ and 26 characters"
-		after   = "after: must be the next of the page before"
-		limit   = "limit: must be a whole number from 1 to 1000"
-	)
-	for _, test := range []struct{ request, body, want string }{
-		{search, `[]`, "the body must be a JSON object, not an array"},
-		{search, `{"verdict":"BLOCK"}`, "verdict: must be allow, review or block"},
-		{search, `{"type":"url"}`, "type: must be domain, email, phone or iban"},
-		{search, `{"type":"iban","email":"a@example.com"}`, "type: must be that of the value, email"},
-		{search, `{"email":"a@example.com","domain":"example.com"}`, "at most one of domain, email, phone or iban"},
-		{search, `{"email":""}`, "email: is empty"},
-		{search, `{"key":"key\u0000"}`, "key: must be the id of an API key"},
-		{search, `{"key":"` + strings.Repeat("k", 65) + `"}`, "key: must be the id of an API key"},
-		{search, `{"from":"yesterday"}`, "from: must be a time such as 2026-01-15T10:30:00Z"},
-		{search, `{"limit":0}`, limit}, {search, `{"limit":1001}`, limit}, {search, `{"limit":"5"}`, limit},
-		{search, `{"after":"x"}`, after}, {search, `{"after":"` + knownRef + `"}`, after},
-		{search, `{"after":"2026-01-15T10:30:00.123Z_chk_%"}`, after},
-		{"GET /api/checks/chk_x", "", badRef}, {"GET /api/checks/%25", "", badRef},
-		{explain, `{}`, badRef},
-		{explain, `{"ref":"` + knownRef + `","email":"a@example.com","iban":"x"}`, "at most one of"},
-		{explain, `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
-		{review, `{"ref":"` + knownRef + `"}`, "reason: is required"},
-		{review, `{"ref":"` + knownRef + `","reason":" \n"}`, "reason: is required"},
-		{review, `{"ref":"` + knownRef + `","reason":"a\u0000"}`, "reason: contains control characters"},
-		{review, `{"ref":"` + knownRef + `","reason":"` + strings.Repeat("x", 2001) + `"}`,
-			"reason: is longer than 2000 bytes"},
-		{review, `{"ref":"` + knownRef + `","reason":"x","contact":"` + strings.Repeat("x", 201) + `"}`,
-			"contact: is longer than 200 bytes"},
-		{review, `{"ref":"` + knownRef + `","reason":"x","email":"jane"}`, "email: "},
-		{"GET /gdpr/review", "", "ref: must be given once, not 0 times"},
-		{"GET /gdpr/review?ref=x", "", badRef},
-	} {
-		s.rejects(t, test.request, test.body, test.want)
+	now := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
+	s := start(t, Config{Decisions: d, Now: func() time.Time { return now }})
+	for path, month := range map[string]string{"/api/usage": "2026-11", "/api/usage?month=2026-02": "2026-02"} {
+		r := s.ask(t, goodKey, "GET "+path, "")
+		r.wellBehaved(t)
+		want := `{"month":"` + month + `","quota":1500,"used":8,"forecast":44,"counts":[]}`
+		expect.That(t, r.body == want, "%s: %d %s, want %s", path, r.status, r.body, want)
 	}
-	expect.Equal(t, "unexpected calls", len(d.seen), 0)
-	s.ask(t, goodKey, "GET /api/checks/search", "").is(t, "another method", 405)
-	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
-		s.ask(t, goodKey, "GET "+path, "").is(t, "GET", 404)
+}
+
+func TestExportChecks(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
+	for range 3 { // each gives its slot back
+		r := s.ask(t, goodKey, "GET /api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "")
+		var document struct {
+			Checks []decision.Check
+			Total  int
+		}
+		err := json.Unmarshal([]byte(r.body), &document)
+		expect.Must(t, err == nil && document.Total == 2 && len(document.Checks) == 2 &&
+			document.Checks[1] == recordedCheck, "%d, %v: %s", r.status, err, r.body)
+		if r.header.Get("X-Total-Count") != "1" || // one of the eight that are counted is a block
+			r.header.Get("Content-Disposition") != `attachment; filename="checks.json"` {
+			t.Errorf("headers %v", r.header)
+		}
+	}
+	r := s.ask(t, goodKey, "GET /api/checks/export?format=csv", "")
+	if lines := strings.Split(r.body, "\r\n"); len(lines) != 4 || r.header.Get("X-Total-Count") != "8" ||
+		lines[1] != knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" {
+		t.Errorf("%d %q, %v", r.status, r.body, r.header)
+	}
+	r = s.ask(t, goodKey, "HEAD /api/checks/export?format=csv", "")
+	expect.That(t, r.status == 200 && r.body == "", "HEAD: %d %q", r.status, r.body)
+	s.ask(t, failKey, "GET /api/checks/export?format=csv", "").is(t, "a first page that cannot be read", 500)
+}
+
+// brokenPages are decisions whose second page cannot be read.
+type brokenPages struct{ *decisions }
+
+func (b brokenPages) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
+	if q.After != (decision.Cursor{}) {
+		return nil, errors.New(secret)
+	}
+	return b.decisions.SearchChecks(ctx, c, q)
+}
+
+// TestBrokenExport checks that a client sees that an export broke off, and that its slot is free again.
+func TestBrokenExport(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Decisions: brokenPages{&decisions{}}, EventSlots: admission.NewShares(1)})
+	for range 2 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
+		expect.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+goodKey)
+		response, err := http.DefaultClient.Do(request)
+		expect.Must(t, err == nil && response.StatusCode == http.StatusOK, "%v, %v", response, err)
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		expect.That(t, err != nil && !strings.Contains(string(text), secret), "a broken export ends as a whole one: %q",
+			text)
+	}
+}
+
+// receipts issues receipts of every check but unknownRef. They have proofs unless the check is largeRef.
+type receipts struct{}
+
+func (receipts) Receipt(_ context.Context, c check.Caller, ref string, prove bool) (json.RawMessage, bool, error) {
+	const start = `{"format":"assay-receipt-1","record":{"nonce":"00","kind":"check","ref":"`
+	switch {
+	case c.Account == failKey:
+		return nil, false, errors.New(secret)
+	case ref == unknownRef:
+		return nil, false, feedback.ErrUnknownCheck
+	case prove && ref != largeRef:
+		const end = `"},"promise":"p","proof":{"index":6,"hashes":"","checkpoint":"c"}}`
+		return json.RawMessage(start + ref + end), true, nil
+	}
+	return json.RawMessage(start + ref + `"},"promise":"p","proof":null}`), false, nil
+}
+
+// A result has its receipt on request, and the rest of the result stays the same.
+func TestReceiptInResult(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	auth := []string{"Authorization", "Bearer " + goodKey}
+	plain := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":false}`, auth...)
+	expect.Must(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
+	with := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
+	var result struct {
+		Ref     string
+		Receipt struct{ Record struct{ Ref string } }
+	}
+	same, _, _ := strings.Cut(plain.body, `"ref"`)
+	err := json.Unmarshal([]byte(with.body), &result)
+	expect.That(t, err == nil && result.Ref != "" && result.Receipt.Record.Ref == result.Ref &&
+		strings.HasPrefix(with.body, same+`"ref":"`+result.Ref+`","receipt":{`), "%d, %v: %s, without it %s",
+		with.status, err, with.body, plain.body)
+	invalid := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...)
+	expect.That(t, invalid.status == 400 && strings.Contains(invalid.body,
+		"receipt: must be true or false, not a number"), "%d %s", invalid.status, invalid.body)
+	without := start(t, Config{Receipts: failingReceipts{}})
+	r := without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
+	r.is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
+}
+
+type failingReceipts struct{}
+
+func (failingReceipts) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
+	return nil, false, errors.New(secret)
+}
+
+// A receipt without a proof says when to ask again.
+func TestReceiptBeforeItsProof(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for ref, wait := range map[string]string{knownRef: "", largeRef: proofWait} {
+		r := s.ask(t, goodKey, "GET "+receiptsPrefix+ref, "")
+		expect.That(t, r.status == 200 && r.header.Get("Retry-After") == wait, "%s: %d %v", ref, r.status, r.header)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
 
@@ -137,41 +138,20 @@ func flagOf(value jsontext.Value, field string) (bool, error) {
 }
 
 // decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of
-// the member named unlimited. The values are parts of body.
-func decodeObject(body []byte, unlimited string) (members map[string]jsontext.Value, err error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if err := vetJSON(d, unlimited); err != nil {
+// the member named unlimited.
+func decodeObject(body []byte, unlimited string) (map[string]jsontext.Value, error) {
+	if err := vetJSON(jsontext.NewDecoder(bytes.NewBuffer(body)), unlimited); err != nil {
 		return nil, err
 	}
-	if members, err = membersOf(d, body); err != nil {
-		return nil, fmt.Errorf("decoding a vetted body: %w", err)
-	}
-	return members, nil
+	return membersOf(body)
 }
 
-// membersOf returns the members of a JSON object that was vetted. Their values are parts of it. null means that a
-// member is absent.
-func membersOf(d *jsontext.Decoder, object []byte) (map[string]jsontext.Value, error) {
-	d.Reset(bytes.NewBuffer(object))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
+// membersOf returns the members of a JSON object that was vetted. null means that a member is absent.
+func membersOf(object []byte) (members map[string]jsontext.Value, err error) {
+	if err = json.Unmarshal(object, &members); err != nil {
+		return nil, fmt.Errorf("decoding a vetted object: %w", err)
 	}
-	members := map[string]jsontext.Value{}
-	for d.PeekKind() == '"' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end := d.InputOffset()
-		if value.Kind() != 'n' {
-			members[name] = object[end-int64(len(value)) : end]
-		}
-	}
+	maps.DeleteFunc(members, func(_ string, value jsontext.Value) bool { return value.Kind() == 'n' })
 	return members, nil
 }
 
@@ -217,11 +197,7 @@ func regionOf(region jsontext.Value) (map[string]jsontext.Value, error) {
 		return nil, &entity.InvalidError{Field: "region",
 			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
 	}
-	members, err := membersOf(new(jsontext.Decoder), region)
-	if err != nil {
-		return nil, fmt.Errorf("decoding a vetted region: %w", err)
-	}
-	return members, nil
+	return membersOf(region)
 }
 
 // textOf returns the text of a JSON string, or "" for a member that is missing.

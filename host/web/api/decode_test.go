@@ -67,75 +67,36 @@ func members(n int) string {
 
 // malformed lists documents that must get a 400.
 var malformed = []string{
-	// empty or truncated
-	"", " ", "\n", `{`, `{"domain":"a.com`, `{"domain":"a.com","x":-`,
-	// accepted by lenient readers
-	`{"domain":"a.com",}`, `{,"domain":"a.com"}`, `{"domain":"a.com",,"x":1}`, `{"domain":"a.com" "x":1}`,
-	`{"domain" "a.com"}`,
-	`{"domain"::"a.com"}`, `{"domain"="a.com"}`, `{'domain':'a.com'}`, `{domain:"a.com"}`, `{"domain":a.com}`,
-	`{"domain":'a.com'}`,
-	"{\"domain\":`a.com`}", `{"domain":"a.com"/**/}`, "{\"domain\":\"a.com\"//\n}", "#\n{\"domain\":\"a.com\"}",
-	`("domain":"a.com")`,
-	`{"domain":"a.com"]`, `["domain":"a.com"}`, `{"domain":"a.com","x":[1,]}`, `{"domain":"a.com","x":[,1]}`,
-	`{"domain":"a.com","x":[1 2]}`,
-	// numbers and literals
-	`{"domain":"a.com","x":01}`, `{"domain":"a.com","x":+1}`, `{"domain":"a.com","x":.5}`, `{"domain":"a.com","x":1.}`,
-	`{"domain":"a.com","x":1e}`,
-	`{"domain":"a.com","x":0x10}`, `{"domain":"a.com","x":NaN}`, `{"domain":"a.com","x":-Infinity}`,
-	`{"domain":"a.com","x":1_000}`,
-	`{"domain":"a.com","x":TRUE}`, `{"domain":"a.com","x":nul}`, `{"domain":"a.com","x":undefined}`,
-	`{"domain":"a.com","x":--1}`,
+	// empty or truncated, accepted by lenient readers, or with trailing data
+	"", "\n", `{`, `{"domain":"a.com`, `{"domain":"a.com","x":-`, `{"domain":"a.com",}`, `{'domain':'a.com'}`,
+	`{domain:"a.com"}`, `{"domain":"a.com"/**/}`, `{"domain":"a.com"]`, `{"domain":"a.com","x":[1,]}`,
+	`{"domain":"a.com","x":01}`, `{"domain":"a.com","x":NaN}`, `{"domain":"a.com","x":TRUE}`,
+	`{"domain":"a.com"}{}`, `{"domain":"a.com"} x`, "{\"domain\":\"a.com\"}\x00",
 	// not an object
-	`[]`, `[{"domain":"a.com"}]`, `"domain"`, `1`, `null`, `true`, `false`,
-	// trailing data
-	`{"domain":"a.com"}{}`, `{"domain":"a.com"} x`, `{"domain":"a.com"},`, `{"domain":"a.com"}]`,
-	"{\"domain\":\"a.com\"}\x00", `{"domain":"a.com"}"`,
+	`[]`, `[{"domain":"a.com"}]`, `"domain"`, `1`, `null`, `true`,
 	// duplicate names
 	`{"domain":"good.com","domain":"evil.com"}`, `{"domain":"good.com","\u0064omain":"evil.com"}`,
-	`{"domain":"a.com","x":{"y":1,"y":2}}`,
-	`{"domain":"a.com","x":1,"x":1}`, `{"domain":"a.com","region":{"country":"DE","country":"FR"}}`,
+	`{"domain":"a.com","x":{"y":1,"y":2}}`, `{"domain":"a.com","region":{"country":"DE","country":"FR"}}`,
 	// beyond the limits
-	`{"domain":"a.com","x":[[[[[[[[]]]]]]]]}`, `{"domain":"a.com","x":` +
-		strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`,
-	strings.Repeat(`{"domain":`, 1000), strings.Repeat("[", maxBody), members(64),
-	// invalid UTF-8, unpaired surrogates
-	"{\"domain\":\"\xff.com\"}", "{\"domain\":\"\xc0\xaf.com\"}", "{\"domain\":\"\xed\xa0\x80.com\"}",
-	"{\"domain\":\"\xe2\x82\"}",
-	"{\"domain\":\"\xf4\x90\x80\x80\"}", "{\"x\xff\":1,\"domain\":\"a.com\"}", "{\"domain\":\"a.com\",\"x\":\"\xff\"}",
-	`{"domain":"\ud800.com"}`, `{"domain":"\udc00.com"}`, `{"domain":"\ud800\u0041.com"}`,
-	`{"domain":"a.com","x":"\ud800"}`,
-	"\xef\xbb\xbf{\"domain\":\"a.com\"}", "\xff\xfe{\x00\"\x00", "{\"domain\":\"a.com\"\xa0}",
-	"{\u00a0\"domain\":\"a.com\"}",
-	// malformed strings
-	`{"domain":"\x61.com"}`, `{"domain":"\u00g0.com"}`, `{"domain":"\u0"}`, `{"domain":"\'"}`, `{"domain":"\`,
-	"{\"domain\":\"a\n.com\"}",
-	"{\"domain\":\"a\t.com\"}", "{\"domain\":\"a\x00.com\"}", "{\"dom\x01ain\":\"a.com\"}", "{\"domain\":\"a.com\"\f}",
-	"{\"domain\":\"a.com\"\v}",
+	`{"domain":"a.com","x":[[[[[[[[]]]]]]]]}`, strings.Repeat(`{"domain":`, 1000), strings.Repeat("[", maxBody),
+	members(64),
+	// invalid UTF-8, unpaired surrogates, malformed strings
+	"{\"domain\":\"\xff.com\"}", "{\"domain\":\"\xed\xa0\x80.com\"}", "{\"domain\":\"a.com\",\"x\":\"\xff\"}",
+	"{\"x\xff\":1,\"domain\":\"a.com\"}", `{"domain":"\ud800.com"}`, `{"domain":"a.com","x":"\ud800"}`,
+	"\xef\xbb\xbf{\"domain\":\"a.com\"}", "{\u00a0\"domain\":\"a.com\"}",
+	`{"domain":"\x61.com"}`, `{"domain":"\u0"}`, "{\"domain\":\"a\n.com\"}", "{\"dom\x01ain\":\"a.com\"}",
 }
 
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	for _, body := range malformed {
-		if len(body) > maxBody {
-			continue
-		}
 		r := s.check(t, body)
-		r.wellBehaved(t)
-		expect.That(t, r.status == 400 && r.failure(t).Error != "" && len(r.body) <= 200, "status %d for %.100q: %s",
-			r.status, body, r.body)
+		r.is(t, body[:min(len(body), 100)], 400, `{"error":"`)
+		expect.That(t, len(r.body) <= 200, "a long answer to %.100q: %s", body, r.body)
 	}
 	got := s.checker.requests()
 	expect.That(t, len(got) == 0, "%d malformed requests were checked: %v", len(got), got)
-}
-
-func TestTruncatedAtEveryByte(t *testing.T) {
-	t.Parallel()
-	const whole = `{"domain":"ex\u00e4mple.com","region":{"country":"DE"},"x":[1.5e3,null,true,{"y":"ü"}]}`
-	for i := range len(whole) {
-		_, err := decode([]byte(whole[:i]))
-		expect.That(t, err != nil, "decoding %q succeeded", whole[:i])
-	}
 }
 
 func TestFieldErrorsNameTheField(t *testing.T) {

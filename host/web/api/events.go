@@ -83,9 +83,6 @@ func newListedEvent(e Event) (listedEvent, error) {
 
 // listEvents serves GET /api/events, with which a receiver catches up after a gap in X-Service-Sequence.
 func (s *Server) listEvents(c *fiber.Ctx) error {
-	if s.cfg.Events == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		return s.shared(s.events, caller, func() error { return s.answerEvents(work, c, caller) })
 	})

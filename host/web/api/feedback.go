@@ -19,9 +19,6 @@ type Feedback interface {
 
 // giveFeedback serves POST /api/feedback.
 func (s *Server) giveFeedback(c *fiber.Ctx) error {
-	if s.cfg.Feedback == nil {
-		return errNotFound
-	}
 	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
 		report, err := read(c.Request(), decodeReport)
 		if err != nil {
@@ -42,9 +39,6 @@ type revokedFeedback struct {
 
 // revokeFeedback serves DELETE /api/feedback?ref=chk_...
 func (s *Server) revokeFeedback(c *fiber.Ctx) error {
-	if s.cfg.Feedback == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		ref, err := once(c.Context().QueryArgs(), "ref")
 		if err != nil {

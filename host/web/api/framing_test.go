@@ -37,8 +37,7 @@ func TestIsHost(t *testing.T) {
 		"x:8 0": false, "x:80:80": false, "::1": false, "[::1": false, "::1]": false, "[::1]80": false,
 		"[::1]:0": false, "[::1]:80:80": false, "[[::1]]": false, "a@x:80": false, "x/y": false,
 	} {
-		got := isHost(value)
-		expect.That(t, got == want, "isHost(%q) = %v, want %v", value, got, want)
+		expect.Equal(t, "isHost of "+value, isHost(value), want)
 	}
 }
 
@@ -58,44 +57,31 @@ func TestFramingIsStrict(t *testing.T) {
 		"request line":                 {"POST /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
 		"one header":                   {post(length + "X: " + long + "\r\n"), 431},
 		"101 headers":                  {post(length + strings.Repeat("A: b\r\n", 98)), 431},
-		"64 KiB":                       {post(length + strings.Repeat("A: "+long[:1000]+"\r\n", 64)), 431},
 		"no Host":                      {"POST /api/check HTTP/1.1\r\n" + length + "\r\n" + exampleBody, 400},
 		"two Hosts":                    {post(length + "Host: x\r\n"), 400},
 		"userinfo in Host":             {"GET /healthz HTTP/1.1\r\nHost: a@x\r\n\r\n", 400},
-		"port of Host too large":       {"GET /healthz HTTP/1.1\r\nHost: x:65536\r\n\r\n", 400},
 		"port of the target too large": {"GET http://x:65536/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		"HTTP/0.9":                     {"GET /healthz\r\n\r\n", 400},
 		"HTTP/2.0":                     {"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 400},
 		"two spaces":                   {"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		"two lengths":                  {post(length + "Content-Length: 25\r\n"), 400},
 		"signed length":                {post("Content-Length: +24\r\n"), 400},
-		"empty length":                 {post("Content-Length: \r\n"), 400},
 		"length, then chunked":         {head + length + chunked + "\r\n" + chunks, 400},
 		"chunked, then length":         {head + chunked + length + "\r\n" + chunks, 400},
-		"identity":                     {head + "Transfer-Encoding: identity\r\n\r\n", 400},
 		"gzip, chunked":                {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + chunks, 400},
 		"tab before the coding":        {head + "Transfer-Encoding:\tchunked\r\n\r\n" + chunks, 400},
 		"two encodings":                {head + chunked + chunked + "\r\n" + chunks, 400},
 		"space before the colon":       {head + "Transfer-Encoding : chunked\r\n\r\n" + chunks, 400},
 		"folded line":                  {post(length + "X: a\r\n b\r\n"), 400},
-		"folded first line":            {"GET /healthz HTTP/1.1\r\n X: a\r\nHost: x\r\n\r\n", 400},
 		"no colon":                     {post(length + "X\r\n"), 400},
-		"no name":                      {post(length + ": a\r\n"), 400},
-		"space in a name":              {post(length + "X Y: a\r\n"), 400},
 		"HTTP/1.0 and chunked":         {strings.Replace(head, "1.1", "1.0", 1) + chunked + "\r\n" + chunks, 400},
 		"bare LF in the headers":       {post("X: a\n" + length), 400},
-		"bare CR in a value":           {post(length + "X: a\rb\r\n"), 400},
-		"NUL in the target":            {"GET /health\x00z HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-		"chunk without size":           {head + chunked + "\r\n\r\n", 400},
 		"chunk size not hexadecimal":   {head + chunked + "\r\nzz\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
-		"chunk size too long":          {head + chunked + "\r\nffffffffffffffffff\r\n" + exampleBody, 400},
 		"chunk too large":              {head + chunked + "\r\nffffff\r\n" + exampleBody, 413},
 		"chunk ended by LF":            {head + chunked + "\r\n18\n" + exampleBody + "\r\n0\r\n\r\n", 400},
 		"chunk longer than its size":   {head + chunked + "\r\n10\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
 		"key in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
 			"\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
-		"client in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
-			"\r\n0\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n", 400},
 		"HTTP/2 preface":                 {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
 		"a gigabyte declared":            {post("Content-Length: 1073741824\r\n"), 413},
 		"expects to continue, too large": {head + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413},
@@ -150,52 +136,42 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 
 func TestValidFramingIsAccepted(t *testing.T) {
 	t.Parallel()
-	last := "Connection: close\r\n"
+	const last, closing = "Connection: close\r\n", head + "Connection: close\r\n"
+	const whole, second = head + length + "\r\n" + exampleBody, closing + length + "\r\n" + exampleBody
 	s := start(t, Config{})
 	type testCase struct {
 		raw      string
 		statuses []int
 	}
+	ok := func(raw string) testCase { return testCase{raw, []int{200}} }
 	expect.Each(t, map[string]testCase{
-		"length": {head + last + length + "\r\n" + exampleBody, []int{200}},
-		"chunked": {head + last +
-			"Transfer-Encoding: Chunked\r\n\r\n10\r\n{\"domain\":\"examp\r\n8;x=y\r\nle.com\"}\r\n0\r\n\r\n",
-			[]int{200}},
-		"trailer": {head + last + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody +
-			"\r\n0\r\nX-Checksum: 1\r\n\r\n", []int{200}},
-		"empty lines before":    {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
-		"line ends in the body": {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
-		"100 headers": {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody,
-			[]int{200}},
-		"header not UTF-8": {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
-		"empty header":     {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
-		"HTTP/1.0": {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody,
-			[]int{200}},
-		"HTTP/1.0 without headers": {"GET /healthz HTTP/1.0\r\n\r\n", []int{200}},
-		"absolute form": {strings.Replace(head, "/api", "http://x/api", 1) + last + length + "\r\n" +
-			exampleBody, []int{200}},
-		"IPv6 host": {strings.Replace(head, "Host: x", "Host: [::1]:8080", 1) + last + length + "\r\n" +
-			exampleBody, []int{200}},
-		"upgrade is ignored": {head + "Upgrade: h2c\r\nConnection: upgrade, close\r\nConnection: close\r\n" +
-			length + "\r\n" + exampleBody, []int{200}},
-		"pipelined": {head + length + "\r\n" + exampleBody + head + last + length + "\r\n" + exampleBody,
-			[]int{200, 200}},
-		"pipelined, then malformed": {
-			head + length + "\r\n" + exampleBody + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled,
-			[]int{200, 400}},
-		"pipelined, then a bare LF": {
-			head + length + "\r\n" + exampleBody + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled,
-			[]int{200, 400}},
-		"7 KiB of headers": {head + last + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" + exampleBody,
-			[]int{200}},
-		"continue": {head + last + length + "Expect: 100-continue\r\n\r\n" + exampleBody, []int{100, 200}},
+		"chunked": ok(closing +
+			"Transfer-Encoding: Chunked\r\n\r\n10\r\n{\"domain\":\"examp\r\n8;x=y\r\nle.com\"}\r\n0\r\n\r\n"),
+		"trailer": ok(closing + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody +
+			"\r\n0\r\nX-Checksum: 1\r\n\r\n"),
+		"empty lines before":       ok("\r\n\r\n" + second),
+		"line ends in the body":    ok(closing + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n"),
+		"100 headers":              ok(closing + strings.Repeat("A: b\r\n", 96) + length + "\r\n" + exampleBody),
+		"odd headers":              ok(closing + "X: \xe4\r\nY:\r\n" + length + "\r\n" + exampleBody),
+		"HTTP/1.0":                 ok(strings.Replace(whole, "1.1", "1.0", 1)),
+		"HTTP/1.0 without headers": ok("GET /healthz HTTP/1.0\r\n\r\n"),
+		"absolute form":            ok(strings.Replace(second, "/api", "http://x/api", 1)),
+		"IPv6 host":                ok(strings.Replace(second, "Host: x", "Host: [::1]:8080", 1)),
+		"upgrade is ignored": ok(head + "Upgrade: h2c\r\nConnection: upgrade, close\r\n" + last + length +
+			"\r\n" + exampleBody),
+		"7 KiB of headers": ok(closing + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" +
+			exampleBody),
+		"pipelined":                 {whole + second, []int{200, 200}},
+		"pipelined, then malformed": {whole + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled, []int{200, 400}},
+		"pipelined, then a bare LF": {whole + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled, []int{200,
+			400}},
+		"continue": {closing + length + "Expect: 100-continue\r\n\r\n" + exampleBody, []int{100, 200}},
 	}, func(t *testing.T, test testCase) {
 		var got []int
 		for _, r := range s.exchange(t, test.raw) {
 			got = append(got, r.status)
 		}
-		expect.That(t, len(got) == len(test.statuses) && got[0] == test.statuses[0] &&
-			got[len(got)-1] == test.statuses[len(got)-1], "statuses %v, want %v", got, test.statuses)
+		expect.NoDiff(t, "statuses", test.statuses, got)
 	})
 }
 
@@ -219,6 +195,8 @@ func TestRouting(t *testing.T) {
 		{"POST", "/api/check/", 404, ""}, {"POST", "/API/CHECK", 404, ""}, {"POST", "//api/check", 404, ""},
 		{"POST", "/api/./check", 404, ""}, {"POST", "/api/%63heck", 404, ""}, {"POST", "/api//check", 404, ""},
 		{"POST", "/api/x/../check", 404, ""}, {"POST", "/api/check%00", 404, ""}, {"POST", "/api/check;x", 404, ""},
+		{"GET", searchPath, 405, "POST"}, {"GET", "/api/checks", 404, ""}, {"GET", checksPrefix, 404, ""},
+		{"GET", checksPrefix + knownRef + "/x", 404, ""}, {"DELETE", exportPath, 405, "GET, HEAD, POST"},
 		{"POST", "/nope", 404, ""}, {"BREW", "/nope", 404, ""}, {"GET", "/", 404, ""}, {"OPTIONS", "*", 404, ""},
 		{"GET", "/..%2f..%2fetc/passwd", 404, ""}, {"GET", "/openapi.json.fiber.gz", 404, ""},
 		{"GET", "/" + strings.Repeat("x", 500) + "<script>", 404, ""},

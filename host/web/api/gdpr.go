@@ -49,9 +49,6 @@ type Privacy interface {
 
 // private authenticates the caller and calls f if the caller's plan includes the privacy endpoints.
 func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
-	if s.cfg.Privacy == nil || s.cfg.Decisions == nil || s.cfg.Explainer == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		if !caller.Plan.Privacy {
 			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}
@@ -187,19 +184,18 @@ func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 				Reason: "must not be part of a URL; send it as JSON with POST " + exportPath}
 		}
 	}
-	switch subject, ref := args.Has("subject"), args.Has("ref"); {
-	case subject == ref:
+	if args.Has("subject") == args.Has("ref") {
 		return whose, invalidBody("exactly one of subject and ref is required")
-	case subject:
-		if whose.Subject, err = once(args, "subject"); err == nil {
-			_, err = privacy.ParseReference(whose.Subject)
-		}
-	default:
-		if whose.Ref, err = once(args, "ref"); err == nil {
-			err = privacy.ValidateRef("ref", whose.Ref)
-		}
 	}
-	return whose, err
+	name := "ref"
+	if args.Has("subject") {
+		name = "subject"
+	}
+	text, err := once(args, name)
+	if err != nil {
+		return whose, err
+	}
+	return privacy.ParseSelector(name, text, "")
 }
 
 // once returns a value of the query string, which must be given exactly once.
@@ -235,18 +231,7 @@ func decodeSelector(body []byte) (whose privacy.Selector, err error) {
 		return whose, invalidBody("exactly one of subject, ref, domain, email, phone or iban is required")
 	}
 	for name, text := range given {
-		switch name {
-		case "subject":
-			whose.Subject = text
-			_, err = privacy.ParseReference(text)
-		case "ref":
-			whose.Ref = text
-			err = privacy.ValidateRef("ref", text)
-		default:
-			var e entity.Entity
-			e, err = entity.Parse(entity.Type(name), text, country)
-			whose.Entity = &e
-		}
+		whose, err = privacy.ParseSelector(name, text, country)
 	}
 	return whose, err
 }

@@ -25,9 +25,6 @@ const (
 // archive has the check knownRef of knownSubject, and records its calls.
 type archive struct{ calls }
 
-// noArchive makes start leave Config.Privacy nil.
-var noArchive Privacy = (*archive)(nil)
-
 func (a *archive) call(what string, c check.Caller, whose privacy.Selector) error {
 	named := whose.Subject + whose.Ref
 	if whose.Entity != nil {
@@ -196,58 +193,11 @@ func TestLargePrivacyRequests(t *testing.T) {
 	}
 }
 
-func TestInvalidPrivacyRequests(t *testing.T) {
-	t.Parallel()
-	a := &archive{}
-	s := start(t, Config{Privacy: a})
-	const (
-		one      = "exactly one of subject, ref, domain, email, phone or iban is required"
-		two      = "exactly one of subject and ref is required"
-		subject  = "subject: must be sub_ and 64 lowercase hexadecimal digits"
-		ref      = "ref: must be the reference of a check, chk_ and 26 characters"
-		export   = "GET /gdpr/export"
-		erasing  = "POST /gdpr/erase"
-		inTheURL = ": must not be part of a URL; send it as JSON with POST /gdpr/export"
-	)
-	for _, test := range []struct{ request, body, want string }{
-		{export, "", two},
-		{export + "?subject=" + knownSubject + "&ref=" + knownRef, "", two},
-		{export + "?subject=", "", subject},
-		{export + "?subject=" + knownSubject[:60] + "%00%0a%0d%7f", "", subject},
-		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "",
-			"subject: must be given once, not 2 times"},
-		{export + "?ref=chk_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "", ref},
-		{export + "?email=a@example.com", "", "email" + inTheURL},
-		{export + "?ref=" + knownRef + "&limit=0", "", "limit: must be given once, as a whole number from 1 to 1000"},
-		{export + "?ref=" + knownRef + "&after=", "",
-			"after: must be the reference of a check, chk_ and 26 characters"},
-		{export + "?ref=" + knownRef + "&after=" + knownRef + "&after=" + knownRef, "",
-			"after: must be given once, not 2 times"},
-		{erasing, ``, "the body is empty; a JSON object is expected"},
-		{erasing, `{}`, one},
-		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
-			"a name occurs twice in one object, near byte 24"},
-		{erasing, `{"ref":null}`, one},
-		{erasing, `{"ref":"` + knownRef + `\u0000"}`, ref},
-		{erasing, `{"email":" "}`, "email: is empty"},
-		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},
-		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
-		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`,
-			"after: must be the reference of a check, chk_ and 26 characters"},
-		{"POST /gdpr/subject", `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
-		{"POST /gdpr/subject", `{"domain":"*.example.com"}`, "domain: "},
-	} {
-		s.rejects(t, test.request, test.body, test.want)
-	}
-	expect.Equal(t, "unexpected calls", len(a.seen), 0)
-}
-
 // Errors about the key and the plan take precedence over errors in the request.
 func TestPrivacyNeedsThePlan(t *testing.T) {
 	t.Parallel()
 	a := &archive{}
 	s := start(t, Config{Privacy: a})
-	without := start(t, Config{Privacy: noArchive})
 	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase",
 		"POST /gdpr/subject"} {
 		for key, status := range map[string]int{freeKey: 403, "key-unknown": 401} {
@@ -256,11 +206,7 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 			want := "the free plan does not include privacy requests"
 			expect.That(t, status != 403 || r.failure(t).Error == want, "%s: %s", request, r.body)
 		}
-		without.ask(t, goodKey, request, "{}").is(t, request, 404)
 	}
-	r := s.ask(t, goodKey, "DELETE /gdpr/export", "")
-	expect.That(t, r.status == 405 && r.header.Get("Allow") == "GET, HEAD, POST", "DELETE: %d, Allow %q", r.status,
-		r.header.Get("Allow"))
 	expect.Equal(t, "unexpected calls", len(a.seen), 0)
 }
 

@@ -101,22 +101,17 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 	c := &onceChecker{}
 	s := startOnce(t, c)
 	const both = `{"domain":"example.com","checks":[{"domain":"example.com"}]}` // valid on both paths
-	if r := s.sendOnce(t, "/api/check", both, "k"); r.status != 200 {
-		t.Fatalf("status %d: %s", r.status, r.body)
-	}
+	s.sendOnce(t, "/api/check", both, "k").is(t, "the first request", 200)
 	for name, request := range map[string][2]string{
 		"another value": {"/api/check", exampleBody}, "the same value, written differently": {"/api/check", both + " "},
 		"another path": {batchPath, both},
 	} {
 		r := s.sendOnce(t, request[0], request[1], "k")
-		r.wellBehaved(t)
-		if got := r.failure(t); r.status != 409 || got.Error != check.ErrOtherRequest.Error() || got.Ref != "" {
-			t.Errorf("%s: %d, %s", name, r.status, r.body)
-		}
+		r.is(t, name, 409, check.ErrOtherRequest.Error())
+		expect.Equal(t, name+": ref", r.failure(t).Ref, "")
 	}
 	s.sendOnce(t, "/api/check", `{"domain":`, "k").is(t, "an invalid body", 400)
-	r := s.ask(t, freeKey, "POST /api/check", both, "Idempotency-Key", "k")
-	r.is(t, "another account", 403)
+	s.ask(t, freeKey, "POST /api/check", both, onceHeader, "k").is(t, "another account", 403)
 	expect.Equal(t, "checks made", len(c.requests()), 2)
 }
 
@@ -125,26 +120,15 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 	c := &onceChecker{}
 	s := startOnce(t, c)
 	const characters = "Idempotency-Key: must have 1 to 255 printable ASCII characters"
-	for name, test := range map[string]struct {
-		lines []string
-		want  string
-	}{
-		"empty":    {[]string{""}, characters},
-		"too long": {[]string{strings.Repeat("k", 256)}, characters},
-		"a tab":    {[]string{"a\tb"}, characters},
-		"no ASCII": {[]string{"clé"}, characters},
-		"twice":    {[]string{"k", "l"}, "Idempotency-Key: must not occur more than once"},
-	} {
-		for _, path := range []string{"/api/check", batchPath} {
-			headers := []string{"Authorization", "Bearer " + goodKey}
-			for _, line := range test.lines {
-				headers = append(headers, "Idempotency-Key", line)
+	for name, lines := range map[string][]string{"empty": {""}, "a tab": {"a\tb"}, "no ASCII": {"clé"},
+		"too long": {strings.Repeat("k", 256)}, "twice": {"k", "l"}} {
+		want := map[int]string{1: characters, 2: "Idempotency-Key: must not occur more than once"}[len(lines)]
+		for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
+			var headers []string
+			for _, line := range lines {
+				headers = append(headers, onceHeader, line)
 			}
-			r := s.send(t, "POST", path, map[string]string{"/api/check": exampleBody, batchPath: batchBody}[path],
-				headers...)
-			r.wellBehaved(t)
-			expect.That(t, r.status == 400 && r.failure(t).Error == test.want, "%s, %s: %d, %s", name, path, r.status,
-				r.body)
+			s.ask(t, goodKey, "POST "+path, body, headers...).is(t, name+path, 400, `"error":"`+want+`"`)
 		}
 	}
 	expect.Equal(t, "checks made", len(c.requests()), 0)
@@ -152,7 +136,7 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 		s.sendOnce(t, "/api/check", exampleBody, key).is(t, key, 200)
 	}
 	// Endpoints that record nothing for an account have no keys.
-	s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", "").is(t, "without a key", 200)
+	s.send(t, "POST", "/api/check-public", exampleBody, onceHeader, "").is(t, "without a key", 200)
 }
 
 // Errors are not kept: the same request with the same key is tried again.
@@ -166,39 +150,6 @@ func TestErrorsAreNotKept(t *testing.T) {
 		}
 		n := len(c.requests())
 		expect.That(t, n == 2 && len(c.kept) == 0, "%s: %d checks, %d answers", key, n, len(c.kept))
-	}
-}
-
-// A kept answer is given before the quota and the plan are looked at.
-func TestReplayNeedsNoQuota(t *testing.T) {
-	t.Parallel()
-	c := &onceChecker{kept: map[string]*check.Once{}}
-	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
-		for _, account := range []string{usedKey, freeKey} {
-			c.kept[account+" "+path] = &check.Once{Request: []byte(path + "\n" + body), Answer: []byte(`{"kept":1}`)}
-		}
-	}
-	s := startOnce(t, c)
-	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
-		for _, account := range []string{usedKey, freeKey} {
-			r := s.ask(t, account, "POST "+path, body, "Idempotency-Key", path)
-			expect.That(t, r.status == 200 && r.body == `{"kept":1}`, "%s, %s: %d, %s", account, path, r.status, r.body)
-		}
-	}
-	expect.Equal(t, "checks made", len(c.requests()), 0)
-	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
-		t.Errorf("the log does not say that answers were replayed:\n%s", log)
-	}
-}
-
-// TestTwinOfTheLastCheck checks that a request whose twin has just used the last check of the quota gets its answer.
-func TestTwinOfTheLastCheck(t *testing.T) {
-	t.Parallel()
-	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
-		c := &onceChecker{kept: map[string]*check.Once{usedKey + " k": {Request: []byte(path + "\n" + body),
-			Answer: []byte(`{"kept":1}`)}}, behind: 1}
-		r := startOnce(t, c).ask(t, usedKey, "POST "+path, body, "Idempotency-Key", "k")
-		expect.That(t, r.status == 200 && r.body == `{"kept":1}`, "%s: %d, %s", path, r.status, r.body)
 	}
 }
 
@@ -226,43 +177,6 @@ func TestReceiptIsReplayed(t *testing.T) {
 	expect.That(t, again.body == first.body && again.header.Get(replayedHeader) == "true", "got %s, want %s",
 		again.body, first.body)
 	expect.Equal(t, "checks made", len(c.requests()), 1)
-}
-
-// The answer of another host appears while a check is scored. If it is gone again, the request is scored again, but not
-// without end.
-func TestAnswerThatAppears(t *testing.T) {
-	t.Parallel()
-	kept := func() map[string]*check.Once {
-		return map[string]*check.Once{goodKey + " k": {Request: []byte("/api/check\n" + exampleBody),
-			Answer: []byte("{}")}}
-	}
-	for name, test := range map[string]struct {
-		behind, status, checks int
-		replayed               string
-	}{
-		"at once":                  {0, 200, 0, "true"},
-		"while the check runs":     {1, 200, 1, "true"},
-		"later":                    {2, 200, 2, "true"},
-		"and is never to be found": {3, 503, 3, ""},
-	} {
-		c := &onceChecker{kept: kept(), behind: test.behind}
-		s := startOnce(t, c)
-		r := s.sendOnce(t, "/api/check", exampleBody, "k")
-		if n := len(c.requests()); r.status != test.status || n != test.checks ||
-			r.header.Get("Idempotent-Replayed") != test.replayed {
-			t.Errorf("%s: %d after %d checks, %v: %s", name, r.status, n, r.header, r.body)
-		}
-	}
-}
-
-// A kept answer is found although the quota is known to be used up since.
-func TestAnswerKeptBeforeTheQuotaWasSpent(t *testing.T) {
-	t.Parallel()
-	c := &onceChecker{kept: map[string]*check.Once{spentKey + " k": {Request: []byte("/api/check\n" + exampleBody),
-		Answer: []byte("{}")}}}
-	s := startOnce(t, c)
-	s.ask(t, spentKey, "POST /api/check", exampleBody, onceHeader, "k").is(t, "the kept answer", 200, "{}")
-	s.ask(t, spentKey, "POST /api/check", exampleBody).is(t, "a new check", 429, codeQuota)
 }
 
 // Without a look-up, nothing is checked: the request may have been counted before.
@@ -316,4 +230,38 @@ func TestReplaysByKey(t *testing.T) {
 	}
 	send("test", "").is(t, "a test key with an invalid idempotency key", 400)
 	expect.Equal(t, "answers kept", len(c.kept), 1)
+}
+
+// A kept answer is given before the quota and the plan are looked at, and also if it appears while the request is
+// scored: that of another host, or of a twin that used the last check of the quota. If it is gone again, the request is
+// scored again, but not without end.
+func TestKeptAnswers(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		account                string
+		behind, status, checks int
+	}
+	expect.Each(t, map[string]testCase{
+		"at once":                                {goodKey, 0, 200, 0},
+		"while the check runs":                   {goodKey, 1, 200, 1},
+		"later":                                  {goodKey, 2, 200, 2},
+		"and is never to be found":               {goodKey, 3, 503, 3},
+		"without the plan":                       {freeKey, 0, 200, 0},
+		"with a quota that is spent":             {usedKey, 0, 200, 0},
+		"with a quota that is known to be spent": {spentKey, 0, 200, 0},
+		"of a twin that used the last check":     {usedKey, 1, 200, 1},
+	}, func(t *testing.T, test testCase) {
+		const one = `{"checks":[` + exampleBody + `]}`
+		for path, body := range map[string]string{"/api/check": exampleBody, batchPath: one} {
+			c := &onceChecker{behind: test.behind, kept: map[string]*check.Once{test.account + " k": {
+				Request: []byte(path + "\n" + body), Answer: []byte(`{"kept":1}`)}}}
+			s := startOnce(t, c)
+			r := s.ask(t, test.account, "POST "+path, body, onceHeader, "k")
+			replayed := test.status == 200
+			expect.That(t, r.status == test.status && len(c.requests()) == test.checks &&
+				(r.body == `{"kept":1}`) == replayed && (r.header.Get(replayedHeader) == "true") == replayed &&
+				strings.Contains(s.log.String(), `"replayed":true`) == replayed, "%s: %d after %d checks, %v: %s\n%s",
+				path, r.status, len(c.requests()), r.header, r.body, s.log.String())
+		}
+	})
 }

@@ -52,21 +52,16 @@ func TestPublicLimit(t *testing.T) {
 	s.send(t, "POST", "/api/check-public", `{"domain":"no domain"}`)
 	s.send(t, "POST", "/api/check-public", domain, "Content-Type", "text/plain")
 	s.send(t, "GET", "/api/check-public", "") // not routed to the endpoint
-	if r := s.ask(t, goodKey, "POST /api/check-public", domain); r.status != 200 {
-		t.Fatalf("status %d within the limit: %s", r.status, r.body)
-	}
+	s.ask(t, goodKey, "POST /api/check-public", domain).is(t, "within the limit", 200)
 	r := s.ask(t, goodKey, "POST /api/check-public", domain)
 	r.is(t, "beyond the limit", 429,
 		"the hourly limit of checks without a key is used up; it resets at 2026-01-15T11:00:00.000Z")
+	late := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC}).send(t, "POST", "/api/check-public",
+		exampleBody)
+	expect.Equal(t, "Retry-After at the end of the hour", late.header.Get("Retry-After"), "1")
 	for _, req := range s.checker.requests() {
 		expect.Equal(t, "checked for account", req.Caller.Account, "acct_public")
 	}
-}
-
-func TestRetryAfterIsAtLeastASecond(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC})
-	expect.Equal(t, "Retry-After", s.send(t, "POST", "/api/check-public", exampleBody).header.Get("Retry-After"), "1")
 }
 
 func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
@@ -132,8 +127,7 @@ func TestHidesClients(t *testing.T) {
 		"169.254.1.1": true, "fe80::1%eth0": true, "100.64.0.1": true, "::ffff:10.0.0.1": true,
 		"10.1.0.1": false, "::ffff:10.1.0.1": false, "203.0.113.1": false, "2001:db8::1": false, "100.128.0.1": false,
 	} {
-		got := s.hidesClients(netip.MustParseAddr(peer), &h)
-		expect.That(t, got == want, "hidesClients(%s) = %v, want %v", peer, got, want)
+		expect.Equal(t, "hidesClients of "+peer, s.hidesClients(netip.MustParseAddr(peer), &h), want)
 	}
 }
 
@@ -164,15 +158,11 @@ func TestOriginalClient(t *testing.T) {
 		"IPv4 with port":             {"10.0.0.1", "198.51.100.1:5000", "198.51.100.1/32"},
 		"IPv6":                       {"10.0.0.1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
 		"IPv6 with port":             {"10.0.0.1", "[2001:db8:1:2:3:4:5:6]:5000", "2001:db8:1:2::/64"},
-		"IPv6 in brackets":           {"10.0.0.1", "[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"},
-		"IPv4 in brackets":           {"10.0.0.1", "[198.51.100.1]", "10.0.0.1/32"},
 		"IPv4 within IPv6":           {"10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1/32"},
 		"IPv4 within IPv6, a proxy":  {"::ffff:10.0.0.1", "198.51.100.1, ::ffff:10.0.0.2", "198.51.100.1/32"},
 		"zone":                       {"10.0.0.1", "fe80::1%eth0", "10.0.0.1/32"},
-		"zone and port":              {"10.0.0.1", "[fe80::1%eth0]:80", "10.0.0.1/32"},
 		"peer with zone":             {"fe80::1%eth0", "198.51.100.1", "fe80::/64"},
 		"IPv6 proxies":               {"fd00::1", "2001:db8::1, fd00::2", "2001:db8::/64"},
-		"octal":                      {"10.0.0.1", "0198.51.100.1", "10.0.0.1/32"},
 		"a quoted address":           {"10.0.0.1", `"198.51.100.1"`, "10.0.0.1/32"},
 	} {
 		var entries []string

@@ -186,12 +186,7 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	cfg.Decisions = cmp.Or[Decisions](cfg.Decisions, &decisions{})
 	cfg.Explainer = cmp.Or[Explainer](cfg.Explainer, &decisions{})
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, patience)
-	switch cfg.Privacy {
-	case nil:
-		cfg.Privacy = &archive{}
-	case noArchive:
-		cfg.Privacy = nil
-	}
+	cfg.Privacy = cmp.Or[Privacy](cfg.Privacy, &archive{})
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return atCheck }
 	}

@@ -110,9 +110,7 @@ func TestSlowHandshakes(t *testing.T) {
 	silent := s.dial(t)
 	half := s.dial(t) // a record is announced, and does not come
 	expect.Value(half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)))(t)
-	if _, err := s.dialTLS(t, "127.0.0.1"); err == nil {
-		t.Error("an address has more than its share of handshakes")
-	}
+	expect.Failure(t, expect.ErrorOf(s.dialTLS(t, "127.0.0.1")), "an address has more than its share of handshakes")
 	c, err := s.dialTLS(t, "127.0.0.2")
 	expect.Must(t, err == nil, "another address waits: %v", err)
 	ask(t, c, bufio.NewReader(c)).is(t, "answer", 200)

@@ -22,9 +22,6 @@ const (
 
 // showUsage serves GET /api/usage.
 func (s *Server) showUsage(c *fiber.Ctx) error {
-	if s.cfg.Decisions == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		text, err := parameter(c.Context().QueryArgs(), "month")
 		if err != nil {
@@ -47,9 +44,6 @@ func (s *Server) showUsage(c *fiber.Ctx) error {
 
 // exportChecks serves GET /api/checks/export. The body is sent page by page after this returns.
 func (s *Server) exportChecks(c *fiber.Ctx) error {
-	if s.cfg.Decisions == nil {
-		return errNotFound
-	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		format, q, err := s.exportQuery(c.Context().QueryArgs())
 		if err != nil {

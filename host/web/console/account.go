@@ -20,7 +20,7 @@ func (c *Console) routeAccount() {
 	post := func(path string, form func(*fiber.Ctx, *session) error) {
 		c.signedIn(fiber.MethodPost, accountPath+path, form)
 	}
-	c.signedIn(fiber.MethodGet, accountPath, c.account)
+	c.signedIn(fiber.MethodGet, accountPath, plain(c.showAccount))
 	post("/code", c.proved(c.replaceCode))
 	post("/sessions/end", c.then(accountPath, "All other sessions are ended.",
 		func(ctx *fiber.Ctx, s *session) error {
@@ -39,24 +39,15 @@ func (c *Console) routeAccount() {
 	c.signedIn(fiber.MethodGet, confirmPath+":token", c.confirmForm)
 }
 
-func (c *Console) account(ctx *fiber.Ctx, s *session) error { return c.showAccount(ctx, s, view{}) }
-
 func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
-	p.read(work(ctx), "sessions", func(work context.Context) error {
-		sessions, err := c.cfg.Store.Sessions(work, s.Account)
-		v["Sessions"], v["Others"] = paged(ctx, v, sessions), len(sessions) > 1
-		return err
-	})
-	p.read(work(ctx), "code", func(work context.Context) error {
-		issued, err := c.cfg.Store.CodeIssuedAt(work, s.Account)
-		if !issued.IsZero() {
-			v["IssuedAt"] = issued
-		}
-		return err
-	})
+	sessions := panel(p, "sessions", s.Account, c.cfg.Store.Sessions)
+	v["Sessions"], v["Others"] = paged(ctx, v, sessions), len(sessions) > 1
+	if issued := panel(p, "code", s.Account, c.cfg.Store.CodeIssuedAt); !issued.IsZero() {
+		v["IssuedAt"] = issued
+	}
 	if c.cfg.Mail != nil {
-		p.read(work(ctx), "address", func(work context.Context) (err error) {
+		p.read("address", func(work context.Context) (err error) {
 			var usableAt time.Time
 			if v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account); err == nil {
 				v["Recovery"], usableAt, err = c.cfg.Store.RecoveryAddress(work, s.Account)

@@ -40,8 +40,6 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	work, cancel := pageContext()
-	defer cancel()
 	account := ""
 	if s != nil {
 		account = s.Account
@@ -49,10 +47,10 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	plan := field(ctx, "plan")
 	var pause time.Duration
 	if offer, ok := billing.OfferOf(plan); ok && offer.Cents == 0 && account == "" {
-		if pause, err = c.takeFreeKey(work, c.cfg.Client(ctx.Context())); err != nil {
+		if pause, err = c.takeFreeKey(work(ctx), c.cfg.Client(ctx.Context())); err != nil {
 			return err
 		}
-	} else if _, ok, err := c.cfg.Store.Take(work, "checkouts", netip.Prefix{}, maxCheckouts,
+	} else if _, ok, err := c.cfg.Store.Take(work(ctx), "checkouts", netip.Prefix{}, maxCheckouts,
 		checkoutsWindow); err != nil {
 		return err
 	} else if !ok {
@@ -60,7 +58,7 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 			"charged; please try again in a minute."}
 	}
 	earlier := c.checkouts(ctx)
-	checkout, err := c.cfg.Billing.Subscribe(work, billing.Order{
+	checkout, err := c.cfg.Billing.Subscribe(work(ctx), billing.Order{
 		Plan: plan, Account: account, Tabs: earlier, Pause: pause, ReturnTo: c.url(ctx, donePath),
 		CancelTo: c.url(ctx, "/#prices"),
 	})
@@ -105,11 +103,8 @@ func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause t
 }
 
 // checkouts returns the tokens of the checkouts that this browser started, oldest first.
-func (c *Console) checkouts(ctx *fiber.Ctx) []string {
-	var tokens []string
-	if !c.cookie(ctx, "checkout", checkoutContext, &tokens) {
-		return nil
-	}
+func (c *Console) checkouts(ctx *fiber.Ctx) (tokens []string) {
+	c.cookie(ctx, "checkout", checkoutContext, &tokens)
 	return tokens
 }
 
@@ -146,9 +141,7 @@ func (c *Console) checkoutOffer(ctx *fiber.Ctx) (check.Plan, error) {
 	if c.testProvider() == nil {
 		return check.Plan{}, gone
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	plan, err := c.cfg.Store.CheckoutPlan(work, ctx.Params("id"))
+	plan, err := c.cfg.Store.CheckoutPlan(work(ctx), ctx.Params("id"))
 	switch {
 	case errors.Is(err, billing.ErrNoCheckout):
 		return check.Plan{}, gone
@@ -175,9 +168,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.cfg.Billing.Apply(work, paid.ID, paid.Read); err != nil {
+	if err := c.cfg.Billing.Apply(work(ctx), paid.ID, paid.Read); err != nil {
 		return err
 	}
 	return ctx.Redirect(donePath, fiber.StatusSeeOther)
@@ -187,15 +178,14 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 func (c *Console) done(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
-		return &pageError{fiber.StatusNotFound,
-			"This browser has not started a checkout, or it has expired. " +
-				"If you paid, sign in with your sign-in code or contact support."}
+		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout, or it has expired. " +
+			"If you paid, sign in with your sign-in code or contact support."}
 	}
 	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
 		// Prefetching would use up the one time that the key is shown.
 		return &pageError{fiber.StatusForbidden, "This page cannot be loaded in advance."}
 	}
-	claim, err := c.claim(tokens)
+	claim, err := c.claim(ctx, tokens)
 	var paused *billing.PausedError
 	switch {
 	case errors.As(err, &paused):
@@ -221,12 +211,10 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 
 // claim returns the key of a checkout that was paid and whose key was not shown yet. If there is none, it returns the
 // outcome of the newest checkout.
-func (c *Console) claim(tokens []string) (newest billing.Claim, newestErr error) {
-	work, cancel := pageContext()
-	defer cancel()
+func (c *Console) claim(ctx *fiber.Ctx, tokens []string) (newest billing.Claim, newestErr error) {
 	newestErr = billing.ErrNoCheckout
 	for _, token := range slices.Backward(tokens) {
-		claim, err := c.cfg.Billing.Claim(work, token)
+		claim, err := c.cfg.Billing.Claim(work(ctx), token)
 		if err == nil && claim.Key != "" {
 			return claim, nil
 		}
@@ -243,10 +231,8 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 	if len(tokens) == 0 {
 		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout."}
 	}
-	work, cancel := pageContext()
-	defer cancel()
 	for _, token := range slices.Backward(tokens) {
-		claim, err := c.cfg.Billing.Reissue(work, token)
+		claim, err := c.cfg.Billing.Reissue(work(ctx), token)
 		if err == nil {
 			return c.showClaim(ctx, claim)
 		}
@@ -277,9 +263,7 @@ func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 	// now or never.
 	s, err := c.beginSession(ctx, claim.Account)
 	c.warn("a new customer is not signed in", err)
-	work, cancel := pageContext()
-	defer cancel()
-	v["Code"], err = c.cfg.Store.FirstCode(work, claim.Account)
+	v["Code"], err = c.cfg.Store.FirstCode(work(ctx), claim.Account)
 	c.warn("a new customer gets no sign-in code", err)
 	return c.render(ctx, "done", s, v)
 }

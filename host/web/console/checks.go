@@ -72,10 +72,7 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	filter := readFilter(ctx)
 	v := view{"Title": "Checks", "Filter": filter, "Filtered": filter != checkFilter{}, "Types": entity.Types()}
 	p := c.panels(ctx)
-	p.read(work(ctx), "keys", func(work context.Context) (err error) {
-		v["Keys"], err = c.cfg.Store.Keys(work, s.Account)
-		return err
-	})
+	v["Keys"] = panel(p, "keys", s.Account, c.cfg.Store.Keys)
 	q, err := filter.query()
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {
@@ -87,7 +84,7 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 		v["Errors"] = map[string]string{field: describe(invalid)}
 		return p.render("checks", s, v)
 	}
-	p.read(work(ctx), "checks", func(work context.Context) error {
+	p.read("checks", func(work context.Context) error {
 		page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)
 		if err != nil {
 			return err
@@ -180,7 +177,7 @@ func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
 	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey()
+		return errNoKey
 	}
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {

@@ -2,16 +2,20 @@ package console
 
 import (
 	"context"
+	"encoding/csv"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html/atom"
 
+	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
 
@@ -144,4 +148,131 @@ func TestChecksPage(t *testing.T) {
 	v.press("Find", "type", "", "value", "", "from", "2020-01-01", "until", "2020-01-02").is(200, "No check matches.")
 	v.press("Find", "value", "a b@@c", "type", "email").is(400, "The email ")
 	v.press("Find", "value", "", "type", "", "from", "soon").is(400, "The first day must be a day such as 2026-01-31.")
+}
+
+func testUsagePage(t *testing.T, s *site) {
+	storetest.WithinMonth(time.Minute) // a new month would begin with no checks
+	v, key := s.customer(t, "starter")
+	v.get("/dashboard")
+	v.follow("By day, key and type")
+	v.is(200, "0 of 150 checks", "A forecast appears two full days after", "No checks were recorded in this month.")
+	for range 3 {
+		s.record(t, key, entity.Domain, "example.org", check.Allow)
+	}
+	s.record(t, key, entity.Email, "jane@example.net", check.Block)
+	v.get("/dashboard/usage").is(200, "4 of 150 checks", "allow: 3", "domain 30 03 email 00 11")
+	for _, month := range []string{"2001-01", "9999-01", "x", ""} { // neither kept nor over: this month
+		v.get("/dashboard/usage?month="+month).is(200, "4 of 150 checks")
+	}
+	now := s.clock.Load().UTC()
+	v.get("/dashboard/usage?month=" + now.AddDate(0, 0, -now.Day()).Format(decision.MonthFormat)) // the month before
+	v.is(200, "0 checks")
+	v.lacks("forecast")
+}
+
+// TestHoursOfFewDays checks that the overview draws hours while there are checks on today and yesterday alone.
+func TestHoursOfFewDays(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	s.record(t, key, entity.Domain, "example.org", check.Allow)
+	v.get("/dashboard").is(200, "hours", "Hour (UTC)", ":00: 1 allow, 0 review, 0 block")
+	s.pass(72 * time.Hour)
+	s.signIn(t, v.code).is(200, "last 30 days", "Day (UTC)", ": 1 allow, 0 review, 0 block")
+}
+
+func TestTallies(t *testing.T) {
+	t.Parallel()
+	counts := []decision.Count{{Key: "a", Verdict: "allow", Checks: 1}, {Key: "b", Verdict: "block", Checks: 3},
+		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
+	got := tallies(counts, func(c decision.Count) string { return c.Key })
+	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
+	expect.NoDiff(t, "tallies", want, got)
+}
+
+func TestDownloadChecks(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	ref := s.record(t, key, entity.Domain, "example.org", check.Allow)
+	blocked := s.record(t, key, entity.Email, "jane@example.net", check.Block)
+	s.pass(time.Second)
+	v.get("/dashboard/checks")
+	v.follow("CSV")
+	lines, err := csv.NewReader(strings.NewReader(v.at.body)).ReadAll()
+	if err != nil || len(lines) != 3 || !strings.Contains(v.at.body, ref) || v.at.header.Get("X-Total-Count") != "2" ||
+		v.at.header.Get("Content-Disposition") != `attachment; filename="checks.csv"` {
+		t.Errorf("%v, %v: %s", v.at.header, err, v.at.body)
+	}
+	v.get("/dashboard/checks?verdict=block")
+	v.follow("JSON")
+	var document struct{ Checks []decision.Check }
+	err = json.Unmarshal([]byte(v.at.body), &document)
+	expect.That(t, err == nil && len(document.Checks) == 1 && document.Checks[0].Ref == blocked, "%v: %s", err,
+		v.at.body)
+	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
+	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
+	stranger := s.visit(t)
+	stranger.get("/dashboard/checks/export?format=csv").is(200, "Sign in")
+}
+
+// A key with limits is created, shown with them, and replaced by one with the same limits.
+func testKeyWithLimits(t *testing.T, s *site) {
+	v, _ := s.customer(t, "pro")
+	v.get("/dashboard/keys")
+	token := v.at.token()
+	v.is(200, "never")
+	expect.That(t, strings.Count(v.at.body, "checked>") == len(apikey.Scopes()),
+		"the form of a new key does not have every scope ticked:\n%s", v.at.body)
+	v.post("/dashboard/keys", "csrf", token, "name", "reader", "scope", "events", "test", "yes",
+		"networks", " 192.0.2.0/24,2001:db8::1\n", "until", s.clock.Load().UTC().Format(time.DateOnly))
+	v.is(200, "This is the new key.", "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
+	first := v.at.text("issued")
+	v.is(200, "works until")
+	limits := expect.Value(s.store.Authenticate(t.Context(), first))(t).Limits
+	expect.That(t, limits.Test && len(limits.Scopes) == 1 && len(limits.Networks) == 2, "the key has the limits %+v",
+		limits)
+	v.press("Rotate", "overlap", "0s") // the newest is the first
+	second := v.at.text("issued")
+	s.store.ForgetCallers() // as the host does when it hears of the change
+	expect.ErrorText(t, "the old key", expect.ErrorOf(s.store.Authenticate(t.Context(), first)), "API key")
+	if got := expect.Value(s.store.Authenticate(t.Context(), second))(t).Limits; !got.Test || len(got.Networks) != 2 {
+		t.Errorf("the new key has the limits %+v", got)
+	}
+	v.press("Create key", "name", "plain")
+	got := expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits
+	expect.That(t, got.Scopes == nil && got.Networks == nil && !got.Test,
+		"a key from an unchanged form has the limits %+v", got)
+}
+
+// Each error is next to its field, and the form keeps what was entered.
+func testKeyFormErrors(t *testing.T, s *site) {
+	v, _ := s.customer(t, "free")
+	v.get("/dashboard/keys")
+	token := v.at.token()
+	for id, c := range map[string]struct {
+		fields []string
+		want   string
+	}{
+		"name-error":  {[]string{"name", " ", "scope", "check"}, "The name must have 1 to 60 visible characters"},
+		"scope-error": {[]string{"name", "a"}, "Choose what the key may be used for."},
+		"networks-error": {[]string{"name", "a", "scope", "check", "networks", "192.0.2.0/24 office"},
+			`"office" is neither an address nor a network`},
+		"until-error": {[]string{"name", "a", "scope", "check", "until", "2020-01-31"}, "must not be in the past"},
+	} {
+		p := v.post("/dashboard/keys", append([]string{"csrf", token}, c.fields...)...)
+		expect.That(t, p.status == 400 && strings.Contains(p.text(id), c.want), "%s: status %d, %q, want %q", id,
+			p.status, p.text(id), c.want)
+		described := false
+		for n := range p.root.Descendants() {
+			described = described || strings.HasPrefix(attribute(n, "aria-describedby"), id)
+			if name := attribute(n, "name"); name == "networks" && len(c.fields) > 4 && c.fields[4] == name {
+				expect.Equal(t, "the entered networks", attribute(n, "value"), c.fields[5])
+			}
+		}
+		expect.That(t, described && strings.Count(p.body, `role="alert"`) == 1,
+			"%s: not the only error, or no field refers to it", id)
+	}
+	v.is(400, "Keys")
+	expect.Equal(t, "keys", len(expect.Value(s.store.Keys(t.Context(), account(t, s, v.token())))(t)), 1)
 }

@@ -221,15 +221,15 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/review", c.askReview)
-	c.signedIn(fiber.MethodGet, "/dashboard/keys", c.keys)
+	c.signedIn(fiber.MethodGet, "/dashboard/keys", plain(c.showKeys))
 	c.signedIn(fiber.MethodPost, "/dashboard/keys", c.createKey)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/rotate", c.rotateKey)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/revoke", c.revokeKey)
 	c.routeWebhooks()
-	c.signedIn(fiber.MethodGet, "/dashboard/overrides", c.overrides)
+	c.signedIn(fiber.MethodGet, "/dashboard/overrides", plain(c.showOverrides))
 	c.signedIn(fiber.MethodPost, "/dashboard/overrides", c.addOverride)
 	c.signedIn(fiber.MethodPost, "/dashboard/overrides/:id/remove", c.removeOverride)
-	c.signedIn(fiber.MethodGet, "/dashboard/privacy", c.privacy)
+	c.signedIn(fiber.MethodGet, "/dashboard/privacy", plain(c.showPrivacy))
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.proved(c.eraseSubject))
@@ -331,6 +331,11 @@ func plainError(err error) *pageError {
 		}
 	}
 	return nil
+}
+
+// plain returns the handler that shows a page without the outcome of a form.
+func plain(show func(*fiber.Ctx, *session, view) error) func(*fiber.Ctx, *session) error {
+	return func(ctx *fiber.Ctx, s *session) error { return show(ctx, s, view{}) }
 }
 
 // requestID returns the id that the server gave to a request.

@@ -1,9 +1,22 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/decision"
+	"assay/host/customer/override"
+	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
+	"assay/host/entity"
+	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
 
@@ -91,4 +104,215 @@ func testRejectedWebhookURLs(t *testing.T, s *site) {
 	expect.Equal(t, "the field contains", field, address)
 	endpoints, err := s.store.Endpoints(t.Context(), account(t, s, v.token()))
 	expect.That(t, err == nil && len(endpoints) == 0, "the saved endpoints are %v, %v; want none", endpoints, err)
+}
+
+// fail claims the next event of a host's queue and has its first attempt fail, which it returns.
+func (s *site) fail(t *testing.T, change func(*webhook.Outcome)) webhook.Delivery {
+	t.Helper()
+	outbox := expect.Value(s.store.NewOutbox())(t)
+	defer outbox.Close()
+	claimed := expect.Value(outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1}))(t)
+	expect.Equal(t, "claimed events", len(claimed), 1)
+	o := webhook.Outcome{Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500,
+		Request: webhook.Request{Body: string(claimed[0].Body)}}
+	change(&o)
+	_, _, err := outbox.Finish(t.Context(), o)
+	expect.NoError(t, err)
+	return claimed[0]
+}
+
+// TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
+// verdict that was chosen.
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.press("Send a test event", "verdict", "allow").is(400, "The verdict of a test event is review or block.")
+	v.press("Send a test event", "verdict", "block").is(200, "A test event is on its way.")
+	claimed := s.fail(t, func(o *webhook.Outcome) {
+		o.ResponseBody, o.ResponseHeader = []byte("out of order"), "HTTP/1.1 500 Oops\nServer: lighttpd\n"
+		o.Request.Header = "POST /a HTTP/1.1\nHost: hooks.example.com\n"
+	})
+	expect.Equal(t, "the event", claimed.Event, "check.blocked")
+	v.get("/dashboard/webhooks")
+	v.follow("Attempts")
+	for _, text := range []string{`"query": "test.example"`, `"verdict": "BLOCK"`, `"score": 70`, "answered 500",
+		"Host: hooks.example.com", "Server: lighttpd", "out of order"} {
+		v.is(200, text)
+	}
+	other, _ := s.customer(t, "pro")
+	other.get(v.at.url.Path).is(404, "")
+}
+
+// TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it,
+// that the owner is told by mail and on every page, and is offered to resend what failed.
+func TestFailingWebhook(t *testing.T) {
+	t.Parallel()
+	s := serveMail(t)
+	v, _ := s.customer(t, "pro")
+	s.own(t, v, "jane@example.org")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.press("Send a test event")
+	account := s.fail(t, func(*webhook.Outcome) {}).AccountID
+	const warning = "Every attempt since"
+	v.get("/dashboard/webhooks")
+	expect.That(t, !strings.Contains(words(v.at.root), warning), "the page warns after a single failed attempt")
+	s.pass(2 * warnAfter)
+	v.get("/dashboard/webhooks").is(200, warning)
+	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
+	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
+
+	conn := storetest.Session(t, s.database)
+	storetest.Exec(t, conn,
+		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing', notice = 'disabled'")
+	expect.NoError(t, s.TellOwners(t.Context()))
+	expect.Equal(t, "link", s.paths(t, "jane@example.org", "Your webhook was disabled")[0], webhooksPath)
+	v.get("/dashboard/keys").is(200, "The webhook has been disabled since")
+	v.follow("Enable it").is(200, "Nothing is sent.")
+	v.get("/dashboard/webhooks").is(200, "This webhook has been disabled since")
+	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
+		t.Errorf("resending to a disabled webhook: status %d", p.status)
+	}
+	v.press("Send a test event").is(200, "A test event is on its way.")
+	v.press("Enable").is(200, "The webhook is enabled.")
+	expect.That(t, !strings.Contains(words(v.at.root), warning) && !strings.Contains(words(v.at.root), "is disabled"),
+		"the page still warns about the enabled webhook")
+	v.lacks("failed and can be resent")
+
+	storetest.Exec(t, conn, "UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()")
+	for range 2 { // the second time there is nothing to resend
+		storetest.Exec(t, conn, "UPDATE webhook_endpoints SET notice = 'recovered'")
+		expect.NoError(t, s.TellOwners(t.Context()))
+		if v.get("/dashboard"); strings.Contains(words(v.at.root), "2 events failed and can be resent") {
+			s.paths(t, "jane@example.org", "Your webhook answers again")
+			v.press("Resend all").is(200, "The failed events are on their way again")
+			v.lacks("failed and can be resent")
+		}
+	}
+	expect.Equal(t, "messages more sent", s.server.Received(), 0)
+	v.get("/dashboard/webhooks")
+	v.press("Remove")
+	p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
+	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
+}
+
+// unreadable is a store whose method with a name fails.
+type unreadable struct {
+	Store
+
+	name *atomic.Value
+}
+
+// unless fails if the method is the one that cannot read.
+func unless[T any](u unreadable, method string) func(T, error) (T, error) {
+	return func(value T, err error) (T, error) {
+		if u.name.Load() == method {
+			return *new(T), errors.New("the secret reason")
+		}
+		return value, err
+	}
+}
+
+func (u unreadable) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	return unless[[]decision.Count](u, "CountDays")(u.Store.CountDays(ctx, c, from, until))
+}
+
+func (u unreadable) RecentEvents(ctx context.Context, account, state string, below int64, limit int) (
+	[]webhook.Event, error) {
+	return unless[[]webhook.Event](u, "RecentEvents")(u.Store.RecentEvents(ctx, account, state, below, limit))
+}
+
+func (u unreadable) CodeIssuedAt(ctx context.Context, account string) (time.Time, error) {
+	return unless[time.Time](u, "CodeIssuedAt")(u.Store.CodeIssuedAt(ctx, account))
+}
+
+func (u unreadable) Keys(ctx context.Context, account string) ([]apikey.Key, error) {
+	return unless[[]apikey.Key](u, "Keys")(u.Store.Keys(ctx, account))
+}
+
+func (u unreadable) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
+	return unless[*decision.Page](u, "SearchChecks")(u.Store.SearchChecks(ctx, c, q))
+}
+
+func (u unreadable) MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
+	return unless[*decision.Usage](u, "MonthlyUsage")(u.Store.MonthlyUsage(ctx, c, month))
+}
+
+func (u unreadable) Overrides(ctx context.Context, account string) ([]override.Listed, error) {
+	return unless[[]override.Listed](u, "Overrides")(u.Store.Overrides(ctx, account))
+}
+
+func (u unreadable) Requests(ctx context.Context, c check.Caller) ([]*privacy.Request, error) {
+	return unless[[]*privacy.Request](u, "Requests")(u.Store.Requests(ctx, c))
+}
+
+func (u unreadable) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
+	return unless[billing.Subscription](u, "Subscription")(u.Store.Subscription(ctx, account))
+}
+
+func (u unreadable) Refunds(ctx context.Context, account string) ([]billing.Refund, error) {
+	return unless[[]billing.Refund](u, "Refunds")(u.Store.Refunds(ctx, account))
+}
+
+// TestFailedPanels checks that a page shows its other panels if one cannot be read, and fails as a whole in an outage.
+func TestFailedPanels(t *testing.T) {
+	t.Parallel()
+	var outage atomic.Bool
+	var name atomic.Value
+	s := serve(t, func(c *Config) {
+		c.Store = unreadable{c.Store, &name}
+		c.Outage = func(error) bool { return outage.Load() }
+	})
+	v, key := s.customer(t, "starter")
+	s.record(t, key, entity.Email, "jane.doe@example.com", check.Allow)
+	for _, test := range []struct{ page, method, others string }{
+		{"", "CountDays", "Recent checks"},
+		{"", "Keys", "Recent checks"},
+		{"", "SearchChecks", "Checks by verdict"},
+		{"/checks", "SearchChecks", "Find checks"},
+		{"/checks", "Keys", "chk_"},
+		{"/usage", "MonthlyUsage", "Month (UTC)"},
+		{"/keys", "Keys", "New key"},
+		{"/webhooks", "RecentEvents", "Webhook URL"},
+		{"/overrides", "Overrides", "Set a verdict in advance"},
+		{"/privacy", "Requests", "Find a subject"},
+		{"/plan", "Subscription", "You are on Starter"},
+		{"/plan", "Refunds", "You are on Starter"},
+		{"/account", "CodeIssuedAt", "Signed-in browsers"},
+	} {
+		path := "/dashboard" + test.page
+		name.Store(test.method)
+		v.get(path).is(200, test.others)
+		expect.That(t, strings.Count(v.at.body, " could not be loaded. The rest") == 1 && !strings.Contains(v.at.body,
+			"secret reason") && strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`), "%s without %s: %s",
+			path, test.method, words(v.at.root))
+		expect.That(t, test.page != "/plan" || test.method != "Subscription" ||
+			!strings.Contains(v.at.body, "Subscribe to"), "a plan is for sale although the account may have one")
+	}
+	name.Store("Keys") // only their names are missing
+	v.get("/dashboard/usage").is(200, "total key_")
+	outage.Store(true)
+	name.Store("CountDays")
+	v.get("/dashboard").is(503, "The database is not available")
+}
+
+// testDownloadsAreLimited checks that downloads take slots, and that each is given back.
+func testDownloadsAreLimited(t *testing.T, s *site) {
+	v, _ := s.customer(t, "starter")
+	for range 3 {
+		v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
+	}
+	var releases []func()
+	for _, account := range []string{"acct_other", "acct_another"} {
+		release := expect.Value(s.cfg.Downloads.Take(account))(t)
+		releases = append(releases, release)
+	}
+	v.get("/dashboard/checks/export?format=csv").is(503, "Too many downloads")
+	for _, release := range releases {
+		release()
+	}
+	v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 }

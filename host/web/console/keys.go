@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,21 +36,14 @@ type keyForm struct {
 // Has reports whether a scope is ticked.
 func (f keyForm) Has(scope apikey.Scope) bool { return slices.Contains(f.Scopes, string(scope)) }
 
-func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, view{}) }
-
 func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
 	p.shown++ // the form for a new key
-	p.read(work(ctx), "keys", func(work context.Context) error {
-		list, err := c.cfg.Store.Keys(work, s.Account)
-		list = paged(ctx, v, list)
-		rows := make([]listedKey, len(list))
-		for i, k := range list {
-			rows[i] = listedKey{k, describeLimits(k.Limits)}
-		}
-		v["Keys"] = rows
-		return err
-	})
+	rows := []listedKey{}
+	for _, k := range paged(ctx, v, panel(p, "keys", s.Account, c.cfg.Store.Keys)) {
+		rows = append(rows, listedKey{k, describeLimits(k.Limits)})
+	}
+	v["Keys"] = rows
 	if v["Form"] == nil {
 		form := keyForm{}
 		for _, scope := range apikey.Scopes() {

@@ -25,8 +25,6 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 // try checks a domain without a key, within the limit of the endpoint without a key.
 func (c *Console) try(ctx *fiber.Ctx) error {
 	form := &tryForm{Value: field(ctx, "domain"), Type: entity.Domain}
-	work, cancel := pageContext()
-	defer cancel()
 	request := check.Request{Caller: c.cfg.Public.Caller(),
 		Fields: []check.Field{{Type: form.Type, Value: form.Value}}}
 	if invalid := request.Validate(); invalid != nil { // which uses up nothing
@@ -35,7 +33,7 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		}
 		return c.showLanding(ctx, form)
 	}
-	resetAt, ok, err := c.cfg.Public.Take(work, c.cfg.Client(ctx.Context()))
+	resetAt, ok, err := c.cfg.Public.Take(work(ctx), c.cfg.Client(ctx.Context()))
 	var rate *admission.RateError
 	if errors.As(err, &rate) {
 		ctx.Status(fiber.StatusTooManyRequests)
@@ -52,7 +50,7 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 			resetAt.UTC().Format("15:04") + " UTC. A free key needs no card."
 		return c.showLanding(ctx, form)
 	}
-	decision, err := c.cfg.Checker.Check(work, request)
+	decision, err := c.cfg.Checker.Check(work(ctx), request)
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
 	}

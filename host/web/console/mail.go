@@ -261,7 +261,7 @@ func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
 	}
 	account, err := c.cfg.Store.ConfirmRecovery(work(ctx), field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return errUsedLink()
+		return errUsedLink
 	}
 	var owner string
 	if err == nil {
@@ -276,9 +276,8 @@ func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
 
 // tellOwner sends a notice of a change to an address, or, if that is "", to the one that the account is paid with.
 func (c *Console) tellOwner(account, address, what string) {
-	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed",
-		Text: c.text("notice", view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})}, "notice to ",
-		maxNotices)
+	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed", Text: c.text("notice",
+		view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})}, "notice to ", maxNotices)
 }
 
 // tell sends a message about an account to an address, or, if that is "", to the one that the account is paid with.

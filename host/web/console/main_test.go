@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -353,4 +355,33 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	v.code = v.at.text("code")
 	v.get("/dashboard").is(200, "This month")
 	return v, key
+}
+
+// TestConsole runs the tests that can share a console: each has accounts of its own, and none changes the clock.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	serve(t, nil).share(t, testForgedForms, testCheckPage, testHostileText, testStaticFiles, testOtherMethods,
+		testWithoutJavaScript, testRejectedWebhookURLs, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
+		testOverridesPageErrors, testListPages, testDocsNameThreats, testDocsOfLayers, testUpdatedParts, testErrorPages,
+		testPrivacyPage, testPrivacyPageErrors, testLargeSubjectPage, testFavicon, testErrorPagesNameTheRequest,
+		testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode, testNoMail, testUsagePage,
+		testCompression, testShownOnce, testSignInWithKey, testDownloadsAreLimited, testFigures)
+}
+
+// TestCheckout runs the tests that share a console whose payments are confirmed later.
+func TestCheckout(t *testing.T) {
+	t.Parallel()
+	serve(t, useLateProvider).share(t, testCheckoutsInSeveralTabs, testSecondSubscription,
+		testSubscriptionEndedBeforeSuccessPage, testChangePayment)
+}
+
+func (s *site) share(t *testing.T, tests ...func(*testing.T, *site)) {
+	t.Helper()
+	for _, test := range tests {
+		_, name, _ := strings.Cut(runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name(), ".test")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -36,24 +35,14 @@ type listedOverride struct {
 	By    string // the author, with the name of a key instead of its id
 }
 
-func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOverrides(ctx, s, view{}) }
-
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
 	p.shown++ // the form for a new override
-	var list []override.Listed
-	p.read(work(ctx), "overrides", func(work context.Context) (err error) {
-		list, err = c.cfg.Store.Overrides(work, s.Account)
-		return err
-	})
+	list := panel(p, "overrides", s.Account, c.cfg.Store.Overrides)
 	names := map[string]string{}
-	p.read(work(ctx), "keys", func(work context.Context) error { // without them, ids are shown
-		keys, err := c.cfg.Store.Keys(work, s.Account)
-		for _, k := range keys {
-			names[k.ID] = k.Name
-		}
-		return err
-	})
+	for _, k := range panel(p, "keys", s.Account, c.cfg.Store.Keys) { // without them, ids are shown
+		names[k.ID] = k.Name
+	}
 	rows := make([]listedOverride, 0, len(list))
 	find := strings.ToLower(strings.TrimSpace(query(ctx, "find")))
 	for _, o := range list {
@@ -144,7 +133,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "The override was already removed."
 	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey()
+		return errNoKey
 	default:
 		return err
 	}

@@ -24,17 +24,15 @@ func (c *Console) overview(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error {
-	work, cancel := pageContext()
-	defer cancel()
 	p, v := c.panels(ctx), view{"Title": "Overview", "Try": form, "Types": entity.Types()}
 	used := 0
-	hasUsage := p.read(work, "usage", func(work context.Context) error {
+	hasUsage := p.read("usage", func(work context.Context) error {
 		usage, err := c.cfg.Store.Usage(work, s.Account)
 		v["Usage"], used = usage, usage.Used
 		return err
 	})
 	var days []decision.Span
-	hasDays := p.read(work, "chart", func(work context.Context) (err error) {
+	hasDays := p.read("chart", func(work context.Context) (err error) {
 		var drawn []decision.Span
 		days, drawn, err = c.activity(work, s)
 		if err == nil {
@@ -42,24 +40,20 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 		}
 		return err
 	})
-	p.read(work, "recent", func(work context.Context) error {
+	p.read("recent", func(work context.Context) error {
 		recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
 		if err == nil {
 			v["Checks"] = recent.Checks
 		}
 		return err
 	})
-	p.read(work, "endpoint", func(work context.Context) error {
-		endpoints, err := c.cfg.Store.Endpoints(work, s.Account)
-		if len(endpoints) > 0 {
-			v["Endpoint"] = endpoints[0]
-		}
-		return err
-	})
+	if endpoints := panel(p, "endpoint", s.Account, c.cfg.Store.Endpoints); len(endpoints) > 0 {
+		v["Endpoint"] = endpoints[0]
+	}
 	if sum := total(days); hasUsage && hasDays {
 		counted := max(used, sum.Checks())
 		v["Counted"] = counted
-		p.read(work, "steps", func(work context.Context) (err error) {
+		p.read("steps", func(work context.Context) (err error) {
 			v["Steps"], err = c.firstSteps(work, s, counted, days)
 			return err
 		})
@@ -91,13 +85,11 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	if form.Type == "" || form.Type == "auto" {
 		form.Type = entity.Guess(form.Value)
 	}
-	work, cancel := pageContext()
-	defer cancel()
-	decision, err := c.cfg.Checker.Check(work, check.Request{
+	decision, err := c.cfg.Checker.Check(work(ctx), check.Request{
 		Caller: s.caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}}, Country: field(ctx, "country"),
 	})
 	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey()
+		return errNoKey
 	}
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
@@ -106,7 +98,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 		country, _ := entity.Country(field(ctx, "country"))
 		e, err := entity.Parse(form.Type, form.Value, country)
 		if err == nil {
-			form.Explanation, err = c.cfg.Explainer.Explain(work, s.holder(), decision.Ref, e)
+			form.Explanation, err = c.cfg.Explainer.Explain(work(ctx), s.holder(), decision.Ref, e)
 		}
 		c.warn("a check is not explained", err)
 	}

@@ -89,8 +89,10 @@ var templateFuncs = template.FuncMap{
 	"signed": func(points float64) string {
 		return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−")
 	},
-	"aria":              aria,
-	"plansWithPrivacy":  plansWithPrivacy,
+	"aria": aria,
+	"plansWithPrivacy": func() string {
+		return plansWith(check.Plans(), func(p check.Plan) bool { return p.Privacy })
+	},
 	"plansWithWebhooks": plansWithWebhooks,
 	"problem":           problem,
 	"dict": func(pairs ...any) map[string]any {

@@ -26,11 +26,11 @@ func (c *Console) panels(ctx *fiber.Ctx) *panels {
 }
 
 // read reads a panel's data, and reports whether it could.
-func (p *panels) read(work context.Context, name string, fn func(context.Context) error) bool {
+func (p *panels) read(name string, fn func(context.Context) error) bool {
 	if p.outage {
 		return false
 	}
-	work, cancel := context.WithTimeout(work, panelTimeout)
+	work, cancel := context.WithTimeout(work(p.ctx), panelTimeout)
 	defer cancel()
 	err := fn(work)
 	if err == nil {
@@ -43,6 +43,15 @@ func (p *panels) read(work context.Context, name string, fn func(context.Context
 			"error", err)
 	}
 	return false
+}
+
+// panel reads what a panel shows of an account.
+func panel[T any](p *panels, name, account string, read func(context.Context, string) (T, error)) (data T) {
+	p.read(name, func(work context.Context) (err error) {
+		data, err = read(work, account)
+		return err
+	})
+	return data
 }
 
 // render renders the page. Failed holds the names of the panels that failed.

@@ -24,12 +24,10 @@ func (c *Console) takePlanChange(ctx context.Context, s *session, action string,
 }
 
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
 	v := view{"Title": "Plan", "Offers": check.Plans(), "Note": notes[query(ctx, "note")],
 		"Portal": c.cfg.Billing.HasPortal()}
 	p := c.panels(ctx)
-	p.read(work, "subscription", func(work context.Context) error {
+	p.read("subscription", func(work context.Context) error {
 		sub, err := c.cfg.Store.Subscription(work, s.Account)
 		if errors.Is(err, billing.ErrNotPaid) {
 			return nil
@@ -37,22 +35,14 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 		v["Subscription"], v["Change"] = sub, sub.Status.Live()
 		return err
 	})
-	p.read(work, "refunds", func(work context.Context) (err error) {
-		v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account)
-		return err
-	})
-	p.read(work, "usage", func(work context.Context) (err error) {
-		v["Usage"], err = c.cfg.Store.Usage(work, s.Account)
-		return err
-	})
+	v["Refunds"] = panel(p, "refunds", s.Account, c.cfg.Store.Refunds)
+	v["Usage"] = panel(p, "usage", s.Account, c.cfg.Store.Usage)
 	return p.render("plan", s, v)
 }
 
 // planChange shows what a change of plan costs and changes, before the customer confirms it.
 func (c *Console) planChange(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.takePlanChange(work, s, "quote ", maxQuotes); err != nil {
+	if err := c.takePlanChange(work(ctx), s, "quote ", maxQuotes); err != nil {
 		return err
 	}
 	return c.showQuote(ctx, s, query(ctx, "plan"), nil)
@@ -60,13 +50,11 @@ func (c *Console) planChange(ctx *fiber.Ctx, s *session) error {
 
 // showQuote shows the page that confirms a change of plan; unpaid is why that failed, or nil.
 func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *billing.UnpaidError) error {
-	work, cancel := pageContext()
-	defer cancel()
-	quote, err := c.cfg.Billing.Quote(work, s.Account, plan)
+	quote, err := c.cfg.Billing.Quote(work(ctx), s.Account, plan)
 	if err != nil {
 		return c.showPlanChange(ctx, "", err)
 	}
-	usage, err := c.cfg.Store.Usage(work, s.Account)
+	usage, err := c.cfg.Store.Usage(work(ctx), s.Account)
 	if err != nil {
 		return err
 	}
@@ -77,13 +65,11 @@ func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *bil
 
 // changePlan changes the plan as confirmed.
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	if err := c.takePlanChange(work, s, "plan change ", maxPlanChanges); err != nil {
+	if err := c.takePlanChange(work(ctx), s, "plan change ", maxPlanChanges); err != nil {
 		return err
 	}
 	plan := field(ctx, "plan")
-	err := c.cfg.Billing.ChangePlan(work, s.Account, plan)
+	err := c.cfg.Billing.ChangePlan(work(ctx), s.Account, plan)
 	var unpaid *billing.UnpaidError
 	if errors.As(err, &unpaid) {
 		ctx.Status(fiber.StatusPaymentRequired)
@@ -93,17 +79,13 @@ func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work, s.Account))
+	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work(ctx), s.Account))
 }
 
 // changePayment redirects to the provider's pages, where the customer changes the card: this host never sees its
 // number.
 func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	url, err := c.cfg.Billing.Portal(work, s.Account, c.url(ctx, "/dashboard/plan"))
+	url, err := c.cfg.Billing.Portal(work(ctx), s.Account, c.url(ctx, "/dashboard/plan"))
 	if err != nil {
 		return c.showPlanChange(ctx, "", err)
 	}

@@ -19,8 +19,6 @@ import (
 	"assay/host/entity"
 )
 
-func (c *Console) privacy(ctx *fiber.Ctx, s *session) error { return c.showPrivacy(ctx, s, view{}) }
-
 func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	v["Title"], v["Types"] = "Privacy", entity.Types()
 	v["Kept"] = map[string]int{"Audit": privacy.AuditMonths, "Payload": privacy.PayloadHours,
@@ -28,7 +26,7 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 		"Logs": privacy.LogDays, "Session": int(signin.SessionLife.Hours()), "Export": int(privacy.KeepExport.Hours())}
 	p := c.panels(ctx)
 	p.shown++ // the forms
-	p.read(work(ctx), "requests", func(work context.Context) error {
+	p.read("requests", func(work context.Context) error {
 		requests, err := c.cfg.Store.Requests(work, s.caller())
 		if errors.Is(err, check.ErrUnauthorized) { // no key works, so no request runs
 			return nil
@@ -44,18 +42,14 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 func selectSubject(ctx *fiber.Ctx) (selector privacy.Selector, v view, err error) {
 	subject, kind := strings.TrimSpace(field(ctx, "who")), entity.Type(field(ctx, "type"))
 	v = view{"Subject": subject, "Type": string(kind)}
+	named := string(cmp.Or(kind, entity.Auto))
 	switch {
 	case kind == "" && strings.HasPrefix(subject, "sub_"):
-		selector.Subject = subject
-		_, err = privacy.ParseReference(subject)
+		named = "subject"
 	case kind == "" && strings.HasPrefix(subject, "chk_"):
-		selector.Ref = subject
-		err = privacy.ValidateRef("ref", subject)
-	default:
-		var e entity.Entity
-		e, err = entity.Parse(cmp.Or(kind, entity.Auto), subject, "")
-		selector.Entity = &e
+		named = "ref"
 	}
+	selector, err = privacy.ParseSelector(named, subject, "")
 	return selector, v, err
 }
 
@@ -92,7 +86,7 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 		ctx.Status(fiber.StatusNotFound)
 		v["Errors"] = map[string]string{"who": "Your account has no data for this value or reference."}
 	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey()
+		return errNoKey
 	default:
 		return err
 	}

@@ -126,7 +126,7 @@ func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	if token == "" {
 		return nil, nil
 	}
-	work, cancel := pageContext()
+	work, cancel := pageContext() // error pages are rendered after the request's own context has ended
 	defer cancel()
 	return c.find(work, ctx, token)
 }
@@ -158,7 +158,7 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 			return &pageError{fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed."}
 		}
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
-			return errStaleForm()
+			return errStaleForm
 		}
 		return page(ctx, s)
 	})
@@ -169,15 +169,15 @@ func (s *session) hasToken(ctx *fiber.Ctx) bool {
 	return subtle.ConstantTimeCompare([]byte(field(ctx, "csrf")), []byte(s.CSRF)) == 1
 }
 
-func errStaleForm() error {
-	return &pageError{fiber.StatusForbidden,
+var (
+	errStaleForm = &pageError{fiber.StatusForbidden,
 		"This form is out of date. Go back, reload the page and try again; nothing was changed."}
-}
-
-// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
-func errNoKey() error {
-	return &pageError{fiber.StatusForbidden, "Your account has no working key. Create one, or choose a plan first."}
-}
+	// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
+	errNoKey = &pageError{fiber.StatusForbidden,
+		"Your account has no working key. Create one, or choose a plan first."}
+	errUsedLink = &pageError{fiber.StatusGone,
+		"This link was used, or it has expired. A link works once, for 15 minutes."}
+)
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
 // send the relation of the sites (Fetch Metadata) if the connection is secure or local, and otherwise the origin, which
@@ -250,10 +250,6 @@ func (c *Console) linkForm(ctx *fiber.Ctx) error {
 	return c.render(ctx, "link", nil, view{"Title": "Sign in", "Token": ctx.Params("token")})
 }
 
-func errUsedLink() error {
-	return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
-}
-
 // useLink signs in with a link, which then no longer works.
 func (c *Console) useLink(ctx *fiber.Ctx) error {
 	if err := c.takeSignIn(ctx); err != nil {
@@ -261,7 +257,7 @@ func (c *Console) useLink(ctx *fiber.Ctx) error {
 	}
 	account, err := c.cfg.Store.UseLink(work(ctx), field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return errUsedLink()
+		return errUsedLink
 	}
 	if err == nil {
 		_, err = c.beginSession(ctx, account)
@@ -281,7 +277,7 @@ func (c *Console) signOut(ctx *fiber.Ctx) error {
 	}
 	if s != nil {
 		if !s.hasToken(ctx) {
-			return errStaleForm()
+			return errStaleForm
 		}
 		if err := c.endSession(work(ctx), s.Account, s.ID); err != nil {
 			return err

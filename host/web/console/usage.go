@@ -65,18 +65,14 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 	}
 	p := c.panels(ctx)
 	used := new(decision.Usage)
-	p.read(work(ctx), "usage", func(work context.Context) error {
+	p.read("usage", func(work context.Context) error {
 		read, err := c.cfg.Store.MonthlyUsage(work, s.holder(), month)
 		if err == nil {
 			used = read
 		}
 		return err
 	})
-	var keys []apikey.Key // without them, ids are shown
-	p.read(work(ctx), "keys", func(work context.Context) (err error) {
-		keys, err = c.cfg.Store.Keys(work, s.Account)
-		return err
-	})
+	keys := panel(p, "keys", s.Account, c.cfg.Store.Keys) // without them, ids are shown
 	months := make([]time.Time, usageMonths)
 	for i := range months {
 		months[i] = current.AddDate(0, -i, 0)

@@ -29,7 +29,7 @@ func (c *Console) routeWebhooks() {
 	post := func(path string, form func(*fiber.Ctx, *session) error) {
 		c.signedIn(fiber.MethodPost, webhooksPath+path, form)
 	}
-	c.signedIn(fiber.MethodGet, webhooksPath, c.webhooks)
+	c.signedIn(fiber.MethodGet, webhooksPath, plain(c.showWebhooks))
 	post("", c.setEndpoint)
 	post("/remove", c.proved(c.then(webhooksPath, "The webhook is removed. New checks create no events.",
 		func(ctx *fiber.Ctx, s *session) error {
@@ -55,22 +55,16 @@ func (c *Console) routeWebhooks() {
 		}))
 }
 
-func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
-
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	p := c.panels(ctx)
-	var endpoints []webhook.Endpoint
-	p.read(work(ctx), "endpoint", func(work context.Context) (err error) {
-		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
-		return err
-	})
+	endpoints := panel(p, "endpoint", s.Account, c.cfg.Store.Endpoints)
 	below, _ := strconv.ParseInt(query(ctx, "below"), 10, 64)
 	state := query(ctx, "state")
 	if state != "pending" && state != "delivered" && state != "failed" {
 		state = ""
 	}
 	var events []webhook.Event
-	p.read(work(ctx), "events", func(work context.Context) (err error) {
+	p.read("events", func(work context.Context) (err error) {
 		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 		return err
 	})
@@ -190,10 +184,6 @@ func indented(text string) string {
 
 func plansWithWebhooks() string {
 	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Webhooks })
-}
-
-func plansWithPrivacy() string {
-	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Privacy })
 }
 
 // plansWith names the plans that include something, such as "Starter and Pro plans".

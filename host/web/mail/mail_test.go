@@ -89,9 +89,8 @@ func TestRetries(t *testing.T) {
 		s.Refuse(test.refusals...)
 		sender := connect(t, s, "smtp://ADDR?from=assay@example.com")
 		err := sender.Send(t.Context(), Message{To: "jane@example.org"})
-		if (err == nil) != (test.sent == 1) || s.Attempts() != test.attempts || s.Received() != test.sent {
-			t.Errorf("Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
-		}
+		expect.That(t, (err == nil) == (test.sent == 1) && s.Attempts() == test.attempts && s.Received() == test.sent,
+			"Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
 		expect.That(t, err == nil || !strings.Contains(err.Error(), "jane"), "the error names the receiver: %v", err)
 	})
 }

@@ -216,29 +216,24 @@ func (p *page) json(w http.ResponseWriter, status int, v any) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		p.fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
+	p.send(w, status, "application/json", &text, enc.Encode(v))
 }
 
 // render sends a page. It renders the whole page first, so that an error never leaves half a page.
 func (p *page) render(w http.ResponseWriter, status int, name string, v view) {
 	v["Page"] = name
 	var text bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&text, name, v); err != nil {
-		p.fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
+	p.send(w, status, "text/html; charset=utf-8", &text, p.templates.ExecuteTemplate(&text, name, v))
 }
 
-func (p *page) fail(w http.ResponseWriter, err error) {
-	p.cfg.Logger.Error("rendering the operator's page failed", "error", err)
-	http.Error(w, "The page could not be rendered. The host's log says why.", http.StatusInternalServerError)
+// send sends a text, unless it could not be rendered.
+func (p *page) send(w http.ResponseWriter, status int, kind string, text *bytes.Buffer, err error) {
+	if err != nil {
+		p.cfg.Logger.Error("rendering the operator's page failed", "error", err)
+		http.Error(w, "The page could not be rendered. The host's log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes())
 }

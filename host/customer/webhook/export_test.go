@@ -1,4 +1,0 @@
-package webhook
-
-// StandardSignature exports standardSignature to tests of package webhook_test.
-var StandardSignature = standardSignature
