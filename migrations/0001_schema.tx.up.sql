@@ -797,6 +797,12 @@ CREATE TABLE hosts (
     shadow     jsonb                      -- what the shadow layers of its lineups would have changed; null: there are none
 );
 
+-- When each of the jobs is due that run once for all hosts. A host that takes one moves the time on.
+CREATE TABLE jobs (
+    name   text PRIMARY KEY,
+    due_at timestamptz NOT NULL
+);
+
 -- What an operator wants hosts to prepare, or only to measure. The command that made one extends it while it runs and
 -- deletes it at its end.
 CREATE TABLE candidates (

@@ -279,7 +279,7 @@ CREATE OR REPLACE FUNCTION ledger_append(
     _revisions   bigint[],
     _leaves      bytea[],
     _nodes       bytea[],
-    _items       bytea[],       -- for graph_contributions, each preceded by its length
+    _items       bytea[],       -- for graph_contributions
     -- The events with a payload: the place of the record, and the columns.
     _event_of    integer[],
     _events      text[],
@@ -455,7 +455,7 @@ BEGIN
     WHERE r.leaf IS NOT NULL;
 
     INSERT INTO graph_contributions (chain, seq, items, added)
-    SELECT _chain, _seq, count(*), string_agg(r.item, ''::bytea ORDER BY r.n)
+    SELECT _chain, _seq, count(*), string_agg(int4send(length(r.item)) || r.item, ''::bytea ORDER BY r.n)
     FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
     WHERE r.leaf IS NOT NULL;
 

@@ -64,8 +64,10 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	h.desk = d
 	return part{
 		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
-		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
-			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh},
+		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue,
+			Shared: true},
+			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh,
+				Shared: true},
 			{Name: "tell owners of webhooks and reviews", Every: time.Minute, Run: d.pages.TellOwners}}},
 	}, nil
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"time"
 
@@ -19,9 +18,6 @@ type CheckRecord struct {
 	First      int64  // the number of the record that is leaf 0 of the chain's tree; 0: the tree has not begun
 	Activation []byte // the hash of the activation that put the check's lineup in force; nil: it was not signed
 }
-
-//go:embed sql/check_record.sql
-var checkRecord string
 
 // CheckRecord returns the record of a check of the caller's account. It fails with feedback.ErrUnknownCheck, also if
 // the record was erased, and check.ErrUnauthorized.
@@ -39,7 +35,7 @@ func (s *Store) checkRecord(ctx context.Context, c check.Caller, ref string) (fo
 		auditRow
 		First int64
 	}
-	err = s.db.NewRaw(checkRecord, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
+	err = query(s.db, "check_record", named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
 	err = orElse(err, feedback.ErrUnknownCheck)
 	if err != nil {
 		return found, err

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -129,9 +128,6 @@ func dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-//go:embed sql/unsuitable_settings.sql
-var unsuitableSettings string
-
 // checkSettings returns an error if a default of the server, the database or the role would make a host fail or lose
 // acknowledged writes. Statements outside transactions cannot set these themselves.
 func checkSettings(ctx context.Context, db *bun.DB) error {
@@ -140,7 +136,7 @@ func checkSettings(ctx context.Context, db *bun.DB) error {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
-		return tx.NewRaw(unsuitableSettings).Scan(ctx, &wrong)
+		return query(tx, "unsuitable_settings").Scan(ctx, &wrong)
 	})
 	if err != nil {
 		return fmt.Errorf("reading settings: %w", err)

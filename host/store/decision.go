@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -15,9 +14,6 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/entity"
 )
-
-//go:embed sql/search_checks.sql
-var searchChecks string
 
 // SearchChecks lists an account's checks. It fails with check.ErrUnauthorized.
 func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
@@ -50,7 +46,7 @@ func (s *Store) searchChecks(
 		Matches bool
 		Number  int
 	}
-	if err := s.db.NewRaw(searchChecks, args).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "search_checks", args).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 	page := &decision.Page{Checks: []decision.Check{}}
@@ -96,9 +92,6 @@ func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (req
 	return r, orElse(err, check.ErrUnauthorized)
 }
 
-//go:embed sql/recorded_check.sql
-var recordedCheck string
-
 // RecordedCheck implements [decision.Records].
 func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
 	*decision.Details, error,
@@ -124,7 +117,7 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 		GivenAt      time.Time
 		checkpointColumns
 	}
-	err = s.db.NewRaw(recordedCheck, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
+	err = query(s.db, "recorded_check", named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
 	err = orElse(err, feedback.ErrUnknownCheck)
 	if err != nil {
 		return nil, err

@@ -351,11 +351,11 @@ func TestRequestsEnd(t *testing.T) {
 	conn := session(t, s.url)
 	exec(t, conn, "UPDATE subject_requests SET settled_at = settled_at - interval '25 hours'")
 	wantError(t, "downloading after a day", errOf(s.Download(t.Context(), caller, done.ID, "")), privacy.ErrNoExport)
-	noError(t, s.PruneRequests(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "parts after a day", one[int](t, s, "SELECT count(*) FROM export_parts"), 0)
 	expect(t, "state after a day", must(s.Request(t.Context(), caller, done.ID))(t).State, privacy.StateDeleted)
 	exec(t, conn, "UPDATE subject_requests SET settled_at = settled_at - interval '30 days'")
-	noError(t, s.PruneRequests(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "requests after a month", len(must(s.Requests(t.Context(), caller))(t)), 0)
 
 	must(s.Begin(t.Context(), caller, privacy.KindErasure, about(r.Entity)))(t)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,9 +155,6 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	return export, nil
 }
 
-//go:embed sql/export_checks.sql
-var exportChecks string
-
 // readChecks reads the checks among records after a place of the chain, in its order, each with its webhook event,
 // feedback and review.
 func (s *Store) readChecks(
@@ -179,7 +175,7 @@ func (s *Store) readChecks(
 		GivenAt                       time.Time
 		reviewColumns
 	}
-	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": records, "account": r.AccountID,
+	err := query(tx, "export_checks", named{"chain": r.Chain, "records": records, "account": r.AccountID,
 		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err

@@ -69,15 +69,6 @@ func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	return nil
 }
 
-// PruneHosts deletes hosts and candidates whose process was killed an hour ago.
-func (s *Store) PruneHosts(ctx context.Context) error {
-	_, err := s.db.NewRaw("DELETE FROM hosts WHERE seen_at < now() - interval '1 hour'").Exec(ctx)
-	if err == nil {
-		_, err = s.db.NewRaw("DELETE FROM candidates WHERE expires < now()").Exec(ctx)
-	}
-	return wrap(err, "pruning hosts")
-}
-
 // Hosts implements fleet.Store.
 func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
 	var rows []struct {

@@ -185,7 +185,7 @@ func explained(t *testing.T) (*Store, *plans) {
 	p := &plans{columns: map[string]string{}, unfit: map[string]bool{}}
 	for _, d := range distributedTables {
 		p.columns[d.table] = d.column
-		rows := must(conn.Query(t.Context(), unfitKeys, d.table, d.column))(t)
+		rows := must(conn.Query(t.Context(), statement("unfit_keys"), d.table, d.column))(t)
 		for rows.Next() {
 			var key, drop, replace string
 			noError(t, rows.Scan(&key, &drop, &replace))

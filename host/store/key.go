@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"sync"
@@ -191,14 +190,11 @@ const rotatedKeyQuery = `SELECT k.account_id, a.plan, coalesce(l.test, false) AS
 	FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id LEFT JOIN key_limits AS l ON l.key_id = k.id
 	WHERE k.id = ?key AND (?account = '' OR k.account_id = ?account)`
 
-//go:embed sql/keys.sql
-var keysQuery string
-
 // Keys lists the keys of an account, or all keys if accountID is empty, newest first.
 func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error) {
 	var rows []keyRow
 	now := s.now()
-	err := s.db.NewRaw(keysQuery, named{"account": accountID}).Scan(ctx, &rows)
+	err := query(s.db, "keys", named{"account": accountID}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("listing keys: %w", err)
 	}
@@ -220,9 +216,6 @@ func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
 	return wrap(errors.Join(err, refusals[refusal]), "revoking key %s", id)
 }
 
-//go:embed sql/caller_by_key.sql
-var callerByKey string
-
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
 // with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if the database does
@@ -241,7 +234,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 		Test, Suspended     bool
 	}
 	now := s.now()
-	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
+	err := query(s.db, "caller_by_key", named{"hash": hash[:]}).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return check.Caller{}, withOutage(fmt.Errorf("looking up key: %w", err))
 	}

@@ -288,7 +288,7 @@ func TestExpiredKey(t *testing.T) {
 	expect(t, "state", must(s.Keys(t.Context(), account))(t)[0].State, apikey.Revoked)
 	for limits, pass := range []time.Duration{2 * time.Second, keyRetention} { // its limits are deleted with it
 		now = now.Add(pass)
-		noError(t, s.PruneBilling(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		expect(t, "rows of limits", one[int](t, s, "SELECT count(*) FROM key_limits"), 1-limits)
 	}
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,13 +91,10 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 	if a.Canary != nil {
 		canary, share = &a.Canary.Revision, &a.Canary.Share
 	}
-	return once[string](ctx, s, activateStatement, named{
+	return once[string](ctx, s, statement("activate"), named{
 		"base": base, "number": a.Number, "signed": a.Note, "hash": a.Hash[:], "revision": a.Lineup.Revision,
 		"canary": canary, "share": share, "note": a.Reason, "at": at, "entries": string(text)})
 }
-
-//go:embed sql/activate.sql
-var activateStatement string
 
 // LastActivation returns the activation that was stored last as a signed note. ok is false before the first. Nothing in
 // it is verified. It is cheap enough to poll.
@@ -128,9 +124,6 @@ func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byt
 	return canonical, wrap(orElse(err, registry.ErrNoRevision), "reading lineup revision %d", revision)
 }
 
-//go:embed sql/lineup_revision.sql
-var lineupRevision string
-
 // ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands that decide use
 // signed activations instead. It fails with registry.ErrNoRevision before the first activation.
 func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
@@ -141,7 +134,7 @@ func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, erro
 // registry.ErrNoRevision.
 func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	var row revisionRow
-	err := s.db.NewRaw(lineupRevision, named{"revision": revision}).Scan(ctx, &row)
+	err := query(s.db, "lineup_revision", named{"revision": revision}).Scan(ctx, &row)
 	err = orElse(err, registry.ErrNoRevision)
 	if err != nil {
 		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", err)

@@ -147,7 +147,7 @@ func TestHosts(t *testing.T) {
 		must(s.ShadowReports(t.Context()))(t))
 	noError(t, s.RemoveHost(t.Context(), "host_a"))
 	exec(t, conn, "UPDATE hosts SET seen_at = now() - interval '61 minutes'")
-	noError(t, s.PruneHosts(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "hosts", len(must(s.Hosts(t.Context()))(t)), 0)
 }
 
@@ -180,7 +180,7 @@ func TestCandidates(t *testing.T) {
 	noError(t, s.WithdrawCandidate(t.Context(), "cand_2"))
 	noError(t, s.Answer(t.Context(), fleet.Answer{Candidate: "cand_2", Host: "host_a", Progress: fleet.Ready}))
 	expect(t, "answers to a candidate that has ended", len(must(s.Answers(t.Context(), "cand_2"))(t)), 0)
-	noError(t, s.PruneHosts(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "answers", one[int](t, s, "SELECT count(*) FROM candidate_hosts"), 0)
 
 	// A host answers while a command withdraws the candidate, which is no error of the host.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -253,9 +252,6 @@ func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, arg
 	return listed, nil
 }
 
-//go:embed sql/overrides_since.sql
-var overridesSince string
-
 // OverridesSince implements override.Source.
 func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Changes, error) {
 	changes := override.Changes{Accounts: map[string][]override.Entry{}}
@@ -279,7 +275,7 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 		return changes, nil
 	}
 	var rows []overrideRow
-	if err := s.db.NewRaw(overridesSince, named{"since": since}).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "overrides_since", named{"since": since}).Scan(ctx, &rows); err != nil {
 		return changes, err
 	}
 	for _, r := range rows {
@@ -337,15 +333,6 @@ func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p 
 			Author: l.Author, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
 	}
 	return exported, nil
-}
-
-// overrideRetention is how long an expired override is still listed.
-const overrideRetention = 24 * time.Hour
-
-// PruneOverrides deletes overrides that expired some time ago. The audit log records when they did.
-func (s *Store) PruneOverrides(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, "DELETE FROM overrides WHERE expires_at < ?", s.now().Add(-overrideRetention))
-	return wrap(err, "pruning overrides")
 }
 
 // StoredOverride is a row of the overrides, for a verifier.

@@ -221,7 +221,7 @@ func TestPruneOverrides(t *testing.T) {
 		ignored string
 	}{{0, 1, ""}, {time.Hour, 1, "expired"}, {time.Hour + overrideRetention + time.Second, 0, ""}} {
 		now = noon.Add(test.after)
-		noError(t, s.PruneOverrides(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		left := must(s.Overrides(t.Context(), c.Account))(t)
 		holds(t, len(left) == test.left && (len(left) == 0 || left[0].Ignored == test.ignored), "after %s: %+v",
 			test.after, left)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -44,9 +43,6 @@ func (s *Store) OperatorCallers(ctx context.Context) ([]check.Caller, error) {
 	return callers, wrap(err, "listing accounts")
 }
 
-//go:embed sql/requester.sql
-var requesterQuery string
-
 // findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
 func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
 	if c.Key == operatorKey {
@@ -55,7 +51,7 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 		return r, err
 	}
 	var r requester
-	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
+	err := query(db, "requester", named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, check.ErrUnauthorized
 	}
@@ -81,12 +77,9 @@ func (s *Store) pseudonym(r requester, e entity.Entity) []byte {
 	return audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(e.Type), e.Value)
 }
 
-//go:embed sql/of_subject.sql
-var recordsOfSubject string
-
 // ofSubject selects the records of a data subject, to be used in FROM.
 func (r requester) ofSubject(pseudonym []byte) schema.QueryWithArgs {
-	return bun.SafeQuery(recordsOfSubject, named{"chain": r.Chain, "pseudonym": pseudonym})
+	return bun.SafeQuery(statement("of_subject"), named{"chain": r.Chain, "pseudonym": pseudonym})
 }
 
 // ofRef selects a record by its reference alone, see of_subject.sql.
@@ -109,12 +102,6 @@ func (p subject) reference() *string {
 	return &name
 }
 
-//go:embed sql/erasures_of_check.sql
-var erasuresOfCheck string
-
-//go:embed sql/erasures_of_subject.sql
-var erasuresOfSubject string
-
 // findSubject resolves the selector of a request. It fails with privacy.ErrUnknownSubject if it names a check that the
 // account never made.
 func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (subject, error) {
@@ -132,7 +119,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 		err := db.NewSelect().TableExpr(ofRef, r.Chain, selector.Ref).Column("pseudonym").
 			Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &p.pseudonym)
 		if errors.Is(err, sql.ErrNoRows) {
-			p.erasures, err = readErasures(ctx, db, erasuresOfCheck, r.Chain, s.tombstone(r, "ref", selector.Ref))
+			p.erasures, err = readErasures(ctx, db, "erasures_of_check", r.Chain, s.tombstone(r, "ref", selector.Ref))
 			if err == nil && len(p.erasures) == 0 {
 				err = privacy.ErrUnknownSubject
 			}
@@ -147,7 +134,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 			return p, err
 		}
 	}
-	p.erasures, err = readErasures(ctx, db, erasuresOfSubject, r.Chain, s.tombstone(r, "subject", string(p.pseudonym)))
+	p.erasures, err = readErasures(ctx, db, "erasures_of_subject", r.Chain, s.tombstone(r, "subject", string(p.pseudonym)))
 	return p, err
 }
 
@@ -172,11 +159,11 @@ func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subjec
 	return nil
 }
 
-// readErasures returns the erasures in a chain that a query selects by tombstone.
-func readErasures(ctx context.Context, db bun.IDB, query string, chain int, tombstone []byte) ([]privacy.Erasure,
+// readErasures returns the erasures in a chain that a named query selects by tombstone.
+func readErasures(ctx context.Context, db bun.IDB, name string, chain int, tombstone []byte) ([]privacy.Erasure,
 	error) {
 	erasures := []privacy.Erasure{} // not nil: encodes as []
-	err := db.NewRaw(query, named{"chain": chain, "tombstone": tombstone}).Scan(ctx, &erasures)
+	err := query(db, name, named{"chain": chain, "tombstone": tombstone}).Scan(ctx, &erasures)
 	return erasures, err
 }
 

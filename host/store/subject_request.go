@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,9 +76,6 @@ func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	return request, withOutage(wrap(err, "beginning a privacy request"))
 }
 
-//go:embed sql/begin_request.sql
-var beginRequest string
-
 func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
 	*privacy.Request, error) {
 	r, p, err := s.requested(ctx, c, selector)
@@ -108,7 +104,7 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 		return nil, err
 	}
 	id := "req_" + ulid.Make().String()
-	id, err = once[string](ctx, s, beginRequest, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+	id, err = once[string](ctx, s, statement("begin_request"), named{"chain": r.Chain, "id": id, "account": r.AccountID,
 		"key": r.KeyID, "kind": kind, "subject": s.tombstone(r, "subject", string(p.pseudonym)),
 		"sealed": s.keys.Seal(name, requestContext(id)), "total": total, "now": s.now()})
 	if err != nil {
@@ -116,9 +112,6 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	}
 	return s.Request(ctx, c, id)
 }
-
-//go:embed sql/requests.sql
-var requestsQuery string
 
 // Request returns a request of the caller's account. It fails with check.ErrUnauthorized or privacy.ErrUnknownRequest.
 func (s *Store) Request(ctx context.Context, c check.Caller, id string) (*privacy.Request, error) {
@@ -146,7 +139,7 @@ func (s *Store) requests(ctx context.Context, c check.Caller, id string) ([]*pri
 		return nil, err
 	}
 	var rows []requestRow
-	err = s.db.NewRaw(requestsQuery, named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
+	err = query(s.db, "requests", named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
 	found := make([]*privacy.Request, len(rows))
 	for i, row := range rows {
 		found[i] = privacy.NewRequest(privacy.Request{ID: row.ID, Kind: row.Kind, State: row.State, Total: row.Total,
@@ -168,12 +161,9 @@ func (s *Store) Download(ctx context.Context, c check.Caller, id, after string) 
 	return part, withOutage(wrap(err, "downloading an export"))
 }
 
-//go:embed sql/export_part.sql
-var exportPart string
-
 func (s *Store) openPart(ctx context.Context, r requester, id, after string) (json.RawMessage, error) {
 	var sealed []byte
-	err := s.db.NewRaw(exportPart, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+	err := query(s.db, "export_part", named{"chain": r.Chain, "id": id, "account": r.AccountID,
 		"after": s.partName(r, after), "oldest": s.now().Add(-privacy.KeepExport)}).Scan(ctx, &sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, privacy.ErrNoExport
@@ -199,25 +189,4 @@ func (s *Store) deleteExports(ctx context.Context, r requester, p subject) error
 	_, err := once[int](ctx, s, "SELECT delete_exports(?chain, ?account, ?subject)", named{"chain": r.Chain,
 		"account": r.AccountID, "subject": s.tombstone(r, "subject", string(p.pseudonym))})
 	return err
-}
-
-//go:embed sql/prune_requests.sql
-var pruneRequests string
-
-//go:embed sql/delete_old_exports.sql
-var deleteOldExports string
-
-// PruneRequests deletes exports after privacy.KeepExport, and requests after privacy.KeepRequest.
-func (s *Store) PruneRequests(ctx context.Context) error {
-	chains, err := s.chains(ctx)
-	for _, chain := range chains {
-		for _, statement := range []string{deleteOldExports, pruneRequests} {
-			if err != nil {
-				break
-			}
-			_, err = s.db.NewRaw(statement, named{"chain": chain, "exports": s.now().Add(-privacy.KeepExport),
-				"requests": s.now().Add(-privacy.KeepRequest)}).Exec(ctx)
-		}
-	}
-	return wrap(err, "pruning privacy requests")
 }
