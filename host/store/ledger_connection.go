@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -140,6 +141,10 @@ func (c *connection) query(function string, args []any, scan func(values [][]byt
 func call(ctx context.Context, conn *pgx.Conn, function string, args []any) (*pgconn.ResultReader, error) {
 	values, types, places := make([][]byte, len(args)), make([]uint32, len(args)), make([]string, len(args))
 	for i, arg := range args {
+		places[i] = fmt.Sprintf("$%d", i+1)
+		if types[i], values[i] = encodeArray(arg); types[i] != 0 {
+			continue
+		}
 		t, ok := conn.TypeMap().TypeForValue(arg)
 		if !ok {
 			return nil, fmt.Errorf("no type of the database for %T", arg)
@@ -148,10 +153,63 @@ func call(ctx context.Context, conn *pgx.Conn, function string, args []any) (*pg
 		if values[i], err = conn.TypeMap().Encode(t.OID, pgx.BinaryFormatCode, arg, nil); err != nil {
 			return nil, err
 		}
-		types[i], places[i] = t.OID, fmt.Sprintf("$%d", i+1)
+		types[i] = t.OID
 	}
 	return conn.PgConn().ExecParams(ctx, "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values, types,
 		[]int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}), nil
+}
+
+// encodeArray returns the type and the binary form of an array; 0 for other values. pgx takes several times as long for
+// the arrays of a batch.
+func encodeArray(value any) (oid uint32, encoded []byte) {
+	be := binary.BigEndian
+	switch v := value.(type) {
+	case []string:
+		return pgtype.TextArrayOID, arrayOf(pgtype.TextOID, v, func(b []byte, s string) []byte { return append(b, s...) })
+	case [][]byte:
+		return pgtype.ByteaArrayOID, arrayOf(pgtype.ByteaOID, v, func(b, s []byte) []byte {
+			if s == nil {
+				return nil
+			}
+			return append(b, s...)
+		})
+	case []int32:
+		return pgtype.Int4ArrayOID, arrayOf(pgtype.Int4OID, v, func(b []byte, n int32) []byte {
+			return be.AppendUint32(b, uint32(n))
+		})
+	case []int64:
+		return pgtype.Int8ArrayOID, arrayOf(pgtype.Int8OID, v, func(b []byte, n int64) []byte {
+			return be.AppendUint64(b, uint64(n))
+		})
+	case []time.Time:
+		return pgtype.TimestamptzArrayOID, arrayOf(pgtype.TimestamptzOID, v, func(b []byte, at time.Time) []byte {
+			return be.AppendUint64(b, uint64(at.UnixMicro()-postgresEpoch))
+		})
+	}
+	return 0, nil
+}
+
+// arrayOf encodes an array: the number of dimensions, whether there are nulls, the element's type, and the dimension's
+// length and lower bound precede the elements, each after its length. put appends an element, or returns nil for null.
+func arrayOf[T any](element uint32, values []T, put func(b []byte, v T) []byte) []byte {
+	be := binary.BigEndian
+	if len(values) == 0 {
+		return be.AppendUint32(make([]byte, 8), element)
+	}
+	first := len(put(nil, values[0])) // the others are about as long
+	b := make([]byte, 0, 20+(first+first/4+5)*len(values))
+	for _, n := range []uint32{1, 1, element, uint32(len(values)), 1} {
+		b = be.AppendUint32(b, n)
+	}
+	for _, v := range values {
+		at := len(b)
+		b = append(b, 255, 255, 255, 255) // null
+		if longer := put(b, v); longer != nil {
+			b = longer
+			be.PutUint32(b[at:], uint32(len(b)-at-4))
+		}
+	}
+	return b
 }
 
 // postgresEpoch is where the database's times begin, in microseconds since 1970.
