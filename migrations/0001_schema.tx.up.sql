@@ -641,6 +641,7 @@ CREATE INDEX webhook_events_by_ref ON webhook_events (ref);
 CREATE UNIQUE INDEX webhook_events_by_sequence ON webhook_events (account_id, sequence);
 CREATE INDEX webhook_events_by_age ON webhook_events (settled_at); -- pruned by it
 CREATE INDEX webhook_events_failed ON webhook_events (created_at) WHERE state = 'failed' AND sealed_payload IS NOT NULL;
+CREATE INDEX webhook_events_next ON webhook_events (chain, next_attempt_at) WHERE state = 'pending';
 -- Hosts claim the due events of one chain at a time.
 CREATE INDEX webhook_events_due ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending';
 

@@ -45,6 +45,9 @@ const (
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
+// pingAfter is how long a connection is idle before it is tried at its next use. What polls every second need not.
+const pingAfter = 3 * time.Second
+
 // connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
 // be reused. The simple protocol avoids preparing them and allows several statements in one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
@@ -53,7 +56,9 @@ func connect(url string, connections int) (*bun.DB, error) {
 		return nil, err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	pool := stdlib.OpenDB(*cfg)
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+		return p.IdleDuration > pingAfter
+	}))
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -258,11 +259,24 @@ func (s *Store) compactEntries(ctx context.Context) {
 	}
 }
 
+// readLists are lists as they were read, and the digest that a probe saw before.
+type readLists struct {
+	lists  []feed.List
+	digest string
+}
+
 // Feeds returns the imported lists by name, including expired ones.
 func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
+	seen, read := s.unchanged(), s.lists.Load()
+	if seen != nil && read != nil && read.digest == seen.Lists {
+		return slices.Clone(read.lists), nil
+	}
 	lists := []feed.List{}
 	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at,
 		fresh_until, expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
+	if err == nil && seen != nil {
+		s.lists.Store(&readLists{slices.Clone(lists), seen.Lists})
+	}
 	return lists, wrap(err, "reading lists")
 }
 

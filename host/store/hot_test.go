@@ -117,7 +117,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
 		}},
 		{"say that a host runs", func() error {
-			return s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1})
+			return errOf(s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1}))
 		}},
 		{"settle rates", func() error {
 			return errOf(s.SettleUses(t.Context(), map[string]int64{"key_1": 1, "key_2": 0}))

@@ -96,17 +96,29 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 		"canary": canary, "share": share, "note": a.Reason, "at": at, "entries": string(text)})
 }
 
+// activated is an activation as it is stored.
+type activated struct {
+	ID     int64
+	Signed string
+}
+
 // LastActivation returns the activation that was stored last as a signed note. ok is false before the first. Nothing in
 // it is verified. It is cheap enough to poll.
 func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err error) {
-	err = s.db.NewRaw("SELECT signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, &signed)
+	last := s.activated.Load()
+	if seen := s.unchanged(); seen != nil && last != nil && last.ID == seen.Activation {
+		return last.Signed, true, nil
+	}
+	last = &activated{}
+	err = s.db.NewRaw("SELECT id, signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("reading the last activation: %w", err)
 	}
-	return signed, true, nil
+	s.activated.Store(last)
+	return last.Signed, true, nil
 }
 
 // Activation returns the activation with a hash as a signed note. Nothing in it is verified. It fails with

@@ -31,6 +31,7 @@ type ProjectionConfig struct {
 }
 
 const (
+	idleInterval   = time.Second
 	lateAfter      = 5 * time.Second // contributions that wait longer are reported
 	reportInterval = time.Minute
 	applyChecks    = 1000 // checks applied in one transaction, unless one batch has more
@@ -70,7 +71,7 @@ func (p *Projection) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-p.hint:
-			if time.Since(applied) < p.interval { // not idle: the next turn gathers more
+			if time.Since(applied) < p.store.Turn(p.interval) { // not idle: the next turn gathers more
 				continue
 			}
 		}
@@ -89,7 +90,11 @@ func (p *Projection) Run(ctx context.Context) {
 		} else {
 			failing = false
 		}
-		timer.Reset(p.interval)
+		wait := p.interval
+		if n == 0 { // what other hosts record is applied by them, unless they stop
+			wait = max(wait, idleInterval)
+		}
+		timer.Reset(p.store.Turn(wait))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,11 +44,13 @@ type Store struct {
 	schema    string // the last migration that this host knows
 	newChains int    // new accounts are spread over the chains below
 
-	watched watched
-	callers callerCache
-	spent   *lru.Cache[string, time.Time] // see Take
-	counted *lru.Cache[span, pastDays]    // see CountDays
-	uses    keyUses
+	watched   watched
+	activated atomic.Pointer[activated] // the last one that was read
+	lists     atomic.Pointer[readLists]
+	callers   callerCache
+	spent     *lru.Cache[string, time.Time] // see Take
+	counted   *lru.Cache[span, pastDays]    // see CountDays
+	uses      keyUses
 }
 
 // Config configures a Store.

@@ -51,8 +51,7 @@ func (o *Outbox) Close() error { return errors.Join(o.claims.Close(), o.outcomes
 // Claim implements webhook.Outbox. It claims one event of each account before a second one of any.
 func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhook.Delivery, error) {
 	var chains []int
-	only := bun.List(opts.Only)
-	err := query(o.claims, "endpoint_chains", named{"restricted": len(opts.Only) > 0, "only": only}).Scan(ctx, &chains)
+	err := query(o.claims, "due_chains").Scan(ctx, &chains)
 	var due []dueEvent
 	for _, chain := range chains {
 		events, err2 := o.dueEvents(ctx, chain, opts)
