@@ -198,6 +198,10 @@ CREATE INDEX audit_records_by_subject ON audit_records ((seq >> 16), substr(pseu
 -- Takes records of months without a partition. They are moved when the partition is created.
 CREATE TABLE audit_records_other PARTITION OF audit_records DEFAULT;
 
+-- The records of the chain of states. They are never pruned, so they are not in the months' partitions, which would have
+-- to stay with them.
+CREATE TABLE state_records (LIKE audit_records INCLUDING DEFAULTS, PRIMARY KEY (chain, seq));
+
 -- Batches whose host lost touch with the database and asked for their outcome. A batch that is not recorded by then
 -- never will be.
 CREATE TABLE ledger_settlements (

@@ -74,7 +74,11 @@ BEGIN
     r.chain := of_chain;
     r.seq := head.seq + 1;
     r.hash := sha256('\x01' || head.hash || int4send(r.chain) || int8send(r.seq) || r.leaf);
-    INSERT INTO audit_records SELECT r.*;
+    IF of_chain = 1000000 THEN
+        INSERT INTO state_records SELECT r.*;
+    ELSE
+        INSERT INTO audit_records SELECT r.*;
+    END IF;
     UPDATE audit_heads SET seq = r.seq, hash = r.hash WHERE chain = of_chain AND seq = head.seq;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the head of audit chain % moved under its lock', of_chain;
@@ -183,31 +187,43 @@ END $$;
 -- Detaches a month's partition and moves the records after each chain's cut to the default partition. Returns false if
 -- it kept the partition, because too many records would have to move. The host drops the table afterwards, which takes
 -- longer and needs no lock that checks wait for.
+--
+-- The records are counted before the heads are locked. Then only the chains that have any are looked for again.
 CREATE OR REPLACE FUNCTION detach_partition(partition text, cuts jsonb, max_moved integer)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    after_cut CONSTANT text := 'chain = $1 AND seq > coalesce(($2 ->> $1::text)::bigint, 0)';
+    chains CONSTANT text := format('SELECT ARRAY(SELECT DISTINCT h.chain FROM audit_heads AS h WHERE EXISTS (SELECT 1
+        FROM %I AS r WHERE r.chain = h.chain AND r.seq > coalesce(($1 ->> h.chain::text)::bigint, 0)))', partition);
+    later integer[];
     one integer;
     n bigint := 0;
-    later bigint;
-    all_chains integer[] := audit_lock_all('250ms');
+    found_rows bigint;
 BEGIN
     PERFORM set_config('lock_timeout', '50ms', true);
     IF NOT EXISTS (SELECT FROM pg_inherits
             WHERE inhrelid = to_regclass(partition) AND inhparent = 'audit_records'::regclass) THEN
         RETURN true; -- another host has done it
     END IF;
-    FOREACH one IN ARRAY all_chains LOOP
-        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %I WHERE chain = $1 AND seq > $2 LIMIT $3 + 1) AS r',
-            partition) INTO later USING one, coalesce((cuts ->> one::text)::bigint, 0), max_moved;
-        n := n + later;
+    EXECUTE chains INTO later USING cuts;
+    FOREACH one IN ARRAY later LOOP
+        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %I WHERE %s LIMIT $3 + 1) AS r', partition, after_cut)
+            INTO found_rows USING one, cuts, max_moved;
+        n := n + found_rows;
     END LOOP;
     IF n > max_moved THEN
         RETURN false;
     END IF;
+    PERFORM audit_lock_all('250ms');
+    PERFORM set_config('lock_timeout', '50ms', true);
+    IF NOT EXISTS (SELECT FROM pg_inherits
+            WHERE inhrelid = to_regclass(partition) AND inhparent = 'audit_records'::regclass) THEN
+        RETURN true;
+    END IF;
+    EXECUTE chains INTO later USING cuts;
     EXECUTE format('ALTER TABLE audit_records DETACH PARTITION %I', partition);
-    FOREACH one IN ARRAY all_chains LOOP
-        EXECUTE format('INSERT INTO audit_records SELECT * FROM %I WHERE chain = $1 AND seq > $2', partition)
-            USING one, coalesce((cuts ->> one::text)::bigint, 0);
+    FOREACH one IN ARRAY later LOOP
+        EXECUTE format('INSERT INTO audit_records SELECT * FROM %I WHERE %s', partition, after_cut) USING one, cuts;
     END LOOP;
     RETURN true;
 END $$;

@@ -52,7 +52,7 @@ func TestVerifyStates(t *testing.T) {
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
 		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check")
 	restore := dump(t, db, "kept", "accounts", "api_keys", "key_limits", "feeds", "feed_entries", "feed_ranks",
-		"overrides", "audit_records", "audit_heads")
+		"overrides", "state_records", "audit_heads")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -82,7 +82,7 @@ func TestVerifyStates(t *testing.T) {
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
-		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
+		"all records": {`DELETE FROM state_records;
 			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lineups is gone", later},
 		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
 			time.Now()},

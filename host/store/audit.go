@@ -43,6 +43,14 @@ type auditRow struct {
 	SealedNode []byte // for checks: the subject's node in the reputation graph, encrypted
 }
 
+// recordsOf returns the table with the records of a chain.
+func recordsOf(chain int) bun.Ident {
+	if chain == audit.StateChain {
+		return "state_records"
+	}
+	return "audit_records"
+}
+
 // nodeContext returns the context that binds a sealed node to its check.
 func nodeContext(ref string) string { return "node " + ref }
 
@@ -258,7 +266,8 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			query := l.db.NewSelect().Model(&page).Where("chain = ? AND seq <= ?", chain, until).
+			query := l.db.NewSelect().Model(&page).ModelTableExpr("? AS audit_row", recordsOf(chain)).
+				Where("chain = ? AND seq <= ?", chain, until).
 				Where(where, from...).Order("seq", "recorded_at").Limit(auditPage)
 			if l.keys == nil {
 				query = query.ExcludeColumn("sealed_node")

@@ -183,6 +183,7 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 func TestBackToFree(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t) // at noon on May 20
+	s.now = time.Now
 	l := ledgerOn(t, s, LedgerConfig{})
 	type testCase struct {
 		then      string

@@ -22,6 +22,7 @@ var ErrNoCitus = errors.New("this database does not have the Citus extension: in
 var distributedTables = []struct{ table, column string }{
 	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
 	{"audit_records", "chain"},
+	{"state_records", "chain"},
 	{"audit_anchors", "chain"},
 	{"audit_trees", "chain"},
 	{"audit_tiles", "chain"},

@@ -38,6 +38,9 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 			continue // it looks for contributions of all chains
 		}
 		for _, problem := range problems {
+			if strings.Contains(problem, statement("due_chains")[:30]) { // so do claims
+				continue
+			}
 			t.Errorf("%s: %s", h.name, problem)
 		}
 	}

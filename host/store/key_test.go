@@ -71,7 +71,7 @@ func TestSuspendedAccount(t *testing.T) {
 	must(a.Authenticate(t.Context(), key.Secret))(t)
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	expect(t, "recorded states of the account", one[string](t, a, `SELECT string_agg(verdict, ' ' ORDER BY seq)
-		FROM audit_records WHERE kind = 'state' AND type = 'account' AND account_id = ?`, account), "pro suspended pro")
+		FROM state_records WHERE type = 'account' AND account_id = ?`, account), "pro suspended pro")
 	wantError(t, "the public account", b.SetStanding(t.Context(), publicAccount, true, "x"), billing.ErrNoAccount)
 	verifyLedger(t, a)
 }
@@ -113,7 +113,7 @@ func TestLedgerValidatesCallers(t *testing.T) {
 	} {
 		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	}
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 	for range 3 { // callers without a key have no quota
 		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
 	}
@@ -333,7 +333,7 @@ func TestLedgerRefusesTestKeys(t *testing.T) {
 	test := must(s.Authenticate(t.Context(), issued.Secret))(t)
 	err := l.Append(t.Context(), decided(test, parse(t, entity.Domain, "block.test"), check.Block))
 	wantError(t, "recording a check with a test key", err, errTestKey)
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 	expect(t, "checks counted", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
 }
 

@@ -85,8 +85,8 @@ type acceptance struct {
 func (s *Store) acceptances(ctx context.Context, chain int) (map[int64]audit.LossAcceptance, error) {
 	var rows []acceptance
 	err := s.db.NewRaw(`SELECT a.seq, a.note, r.digest FROM audit_acceptances AS a
-		JOIN audit_records AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
-		WHERE a.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
+		JOIN ? AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
+		WHERE a.chain = ?`, recordsOf(chain), audit.Loss, chain).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading acceptances of losses: %w", err)
 	}

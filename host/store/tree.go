@@ -105,8 +105,8 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 		Seq  int64
 		Leaf []byte
 	}
-	err := s.db.NewRaw(`SELECT seq, leaf FROM audit_records WHERE chain = ? AND seq BETWEEN ? AND ?
-		ORDER BY seq LIMIT ?`, chain, from, until, limit).Scan(ctx, &rows)
+	err := s.db.NewRaw(`SELECT seq, leaf FROM ? WHERE chain = ? AND seq BETWEEN ? AND ?
+		ORDER BY seq LIMIT ?`, recordsOf(chain), chain, from, until, limit).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading leaves of audit chain %d: %w", chain, err)
 	}
@@ -126,7 +126,7 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 
 // RecordedAt returns the time of a record.
 func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
-	err = s.db.NewRaw("SELECT recorded_at FROM audit_records WHERE chain = ? AND seq = ?", chain, seq).Scan(ctx, &at)
+	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).Scan(ctx, &at)
 	return at, wrap(err, "reading the time of record %d of audit chain %d", seq, chain)
 }
 
