@@ -34,7 +34,7 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
 		"after a head that was set back": {
 			`UPDATE audit_heads AS h SET (seq, hash) =
-				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = h.chain)`,
+				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = 0) WHERE chain = 0`,
 			"the chain's head is record 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 			expect.NoError(t, err)
 			expect.ErrorText(t, "the log", broken, test.reason)
-			if n := len(reports); reports[n-1].OK {
+			if n := len(reports); reports[n-1].OK && reports[0].OK {
 				t.Errorf("reports %+v", reports)
 			}
 		})

@@ -226,8 +226,8 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	return heads, err
 }
 
-// Chains returns the head of each chain, and the genesis of each chain that has records but no head. No host creates
-// such records, so verifying these chains fails. The error is that of Heads.
+// Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.
+// No host creates such, so verifying these chains fails. The error is that of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
 	var damaged Damaged
@@ -241,20 +241,25 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, b := range damaged {
 		known[b.Chain] = true
 	}
-	// From one chain to the next in the index, because there are few chains and many records.
-	for after := math.MinInt32; ; {
-		var next *int
-		query := l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after)
-		if err := query.Scan(ctx, &next); err != nil {
-			return nil, fmt.Errorf("listing audit chains: %w", err)
-		}
-		if next == nil {
-			return heads, err
-		}
-		if after = *next; !known[after] {
-			heads = append(heads, audit.Genesis(after))
+	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have been
+	// moved to a chain that does not exist.
+	for _, table := range []bun.Ident{"audit_records", "audit_checkpoints"} {
+		for after := math.MinInt32; ; {
+			var next *int
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after, audit.StateChain)
+			if err := query.Scan(ctx, &next); err != nil {
+				return nil, fmt.Errorf("listing audit chains: %w", err)
+			}
+			if next == nil {
+				break
+			}
+			if after = *next; !known[after] {
+				known[after] = true
+				heads = append(heads, audit.Genesis(after))
+			}
 		}
 	}
+	return heads, err
 }
 
 const auditPage = 5_000 // rows per query
