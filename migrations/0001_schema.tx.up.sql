@@ -41,19 +41,14 @@ CREATE TABLE api_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     ended_at   timestamptz,
     expires_at timestamptz, -- a rotated key stays valid until then
+    -- What the key is limited to, which never changes.
+    scopes     text[] CHECK (cardinality(scopes) > 0),   -- null: all
+    networks   text[] CHECK (cardinality(networks) > 0), -- in CIDR notation; null: any address
+    lifetime   interval, -- also of a key that replaces this one; null: it works until it is revoked
+    test       boolean NOT NULL DEFAULT false,
     CHECK ((state = 'valid') = (ended_at IS NULL))
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
-
--- What a key is limited to. A key without a row has every scope, and works from any address until it is revoked. A row
--- never changes, and is deleted after its key.
-CREATE TABLE key_limits (
-    key_id   text PRIMARY KEY,
-    scopes   text[] CHECK (cardinality(scopes) > 0),   -- null: all
-    networks text[] CHECK (cardinality(networks) > 0), -- in CIDR notation; null: any address
-    lifetime interval, -- also of a key that replaces this one; null: it works until it is revoked
-    test     boolean NOT NULL
-);
 
 -- The last use of each key, with a resolution of one minute.
 CREATE TABLE key_uses (

@@ -642,16 +642,14 @@ END $$;
 CREATE OR REPLACE FUNCTION record_key(of_key text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     k api_keys;
-    l key_limits;
 BEGIN
     SELECT * INTO k FROM api_keys WHERE id = of_key;
-    SELECT * INTO l FROM key_limits WHERE key_id = of_key;
     PERFORM record_state('key', k.account_id, k.id, k.state, 0,
         coalesce((extract(epoch FROM least(k.ended_at, k.expires_at)) * 1000)::bigint, 0),
         sha256(convert_to(jsonb_build_array('key', k.id, k.account_id, k.name, encode(k.hash, 'hex'), k.hint, k.state,
             extract(epoch FROM k.created_at)::text, extract(epoch FROM k.ended_at)::text,
-            extract(epoch FROM k.expires_at)::text, l.scopes, l.networks, extract(epoch FROM l.lifetime)::text,
-            l.test)::text, 'UTF8')));
+            extract(epoch FROM k.expires_at)::text, k.scopes, k.networks, extract(epoch FROM k.lifetime)::text,
+            k.test)::text, 'UTF8')));
 END $$;
 
 -- Records the state of a list after a change and, after an import, that of its entries. The digests are computed first,
@@ -780,33 +778,34 @@ BEGIN
         OR EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving));
 END $$;
 
--- The columns of api_keys that a host chooses.
+-- Adds a key. The host chooses the columns but for those that say when.
 CREATE OR REPLACE FUNCTION insert_key(key jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    k api_keys := jsonb_populate_record(NULL::api_keys, key);
 BEGIN
-    INSERT INTO api_keys (id, account_id, name, hash, hint, state, ended_at)
-    SELECT id, account_id, name, hash, hint, state, ended_at FROM jsonb_populate_record(NULL::api_keys, key);
+    k.created_at := now();
+    k.test := coalesce(k.test, false);
+    INSERT INTO api_keys SELECT k.*;
 END $$;
 
--- Adds a key to an account, or replaces one that expires after overlap_ends. The new key has the limits of the replaced
--- one, or those in the member limits of key, if there are any. Returns why not, or an empty text.
+-- Adds a key to an account, or replaces one that expires after overlap_ends. The new key has the name and limits of the
+-- replaced one. Returns why not, or an empty text.
 CREATE OR REPLACE FUNCTION add_key(
     key jsonb, replaces text, overlap_ends timestamptz, max_keys integer, at_time timestamptz, plans jsonb,
     serving text[]
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     a accounts := account_lock(key ->> 'account_id');
-    replaced_name text;
-    limits key_limits := jsonb_populate_record(NULL::key_limits, key -> 'limits');
-    ends timestamptz;
+    kept jsonb;
 BEGIN
     IF replaces <> '' THEN
-        SELECT name INTO replaced_name FROM api_keys WHERE id = replaces AND account_id = a.id AND state = 'valid'
-            AND (expires_at IS NULL OR expires_at > at_time);
+        SELECT to_jsonb(k) INTO kept FROM (SELECT name, scopes, networks, lifetime, test FROM api_keys
+            WHERE id = replaces AND account_id = a.id AND state = 'valid'
+                AND (expires_at IS NULL OR expires_at > at_time)) AS k;
         IF NOT FOUND THEN
             RETURN 'no such key';
         END IF;
-        key := key || jsonb_build_object('name', replaced_name);
-        SELECT * INTO limits FROM key_limits WHERE key_id = replaces;
+        key := key || kept;
     ELSIF NOT keys_enabled(a, plans, serving) THEN
         RETURN 'the subscription has ended';
     END IF;
@@ -814,15 +813,7 @@ BEGIN
             AND (expires_at IS NULL OR expires_at > at_time)) >= max_keys THEN
         RETURN 'too many keys';
     END IF;
-    PERFORM insert_key(key);
-    IF limits.test IS NOT NULL THEN
-        INSERT INTO key_limits (key_id, scopes, networks, lifetime, test)
-        VALUES (key ->> 'id', limits.scopes, limits.networks, limits.lifetime, limits.test);
-        IF limits.lifetime IS NOT NULL THEN
-            ends := at_time + limits.lifetime;
-            UPDATE api_keys SET expires_at = ends WHERE id = key ->> 'id';
-        END IF;
-    END IF;
+    PERFORM insert_key(key || jsonb_build_object('expires_at', at_time + (key ->> 'lifetime')::interval));
     PERFORM record_key(key ->> 'id');
     IF replaces <> '' THEN
         -- A key that is replaced twice expires at the earlier time.

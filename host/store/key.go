@@ -33,13 +33,14 @@ type keyRow struct {
 	LastUsedAt *time.Time `bun:",scanonly"`
 	Plan       string     `bun:",scanonly"`
 	Used       int        `bun:",scanonly"`
-	Scopes     []string   `bun:",array,scanonly"`
-	Networks   []string   `bun:",array,scanonly"`
-	Test       bool       `bun:",scanonly"`
+	Scopes     []string   `bun:",array"`
+	Networks   []string   `bun:",array"`
+	Lifetime   *string
+	Test       bool
 	Suspended  bool       `bun:",scanonly"` // the account
 }
 
-// limitsOf returns the limits in a row of key_limits, or no limits if it is null.
+// limitsOf returns the limits of a key.
 func limitsOf(scopes, networks []string, test bool) (limits apikey.Limits, err error) {
 	limits.Test = test
 	for _, s := range scopes {
@@ -128,16 +129,13 @@ func withTerms(args named) named {
 	return args
 }
 
-// insert returns the columns of a new key, and of its limits if it has any.
+// insert returns the columns of a new key.
 func (k *keyRow) insert(wanted apikey.Wanted) string {
+	l := wanted.Limits
 	row := columns{"id": k.ID, "account_id": k.AccountID, "name": k.Name, "hash": k.Hash, "hint": k.Hint,
-		"state": apikey.Valid}
-	if l := wanted.Limits; l.Scopes != nil || l.Networks != nil || l.Test || wanted.Lifetime != 0 {
-		limits := columns{"scopes": l.Scopes, "networks": l.Networks, "test": l.Test}
-		if wanted.Lifetime != 0 {
-			limits["lifetime"] = fmt.Sprintf("%d microseconds", wanted.Lifetime.Microseconds())
-		}
-		row["limits"] = limits
+		"state": apikey.Valid, "scopes": l.Scopes, "networks": l.Networks, "test": l.Test}
+	if wanted.Lifetime != 0 {
+		row["lifetime"] = fmt.Sprintf("%d microseconds", wanted.Lifetime.Microseconds())
 	}
 	return row.json()
 }
@@ -186,8 +184,7 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 	return issued, nil
 }
 
-const rotatedKeyQuery = `SELECT k.account_id, a.plan, coalesce(l.test, false) AS test
-	FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id LEFT JOIN key_limits AS l ON l.key_id = k.id
+const rotatedKeyQuery = `SELECT k.account_id, a.plan, k.test FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id
 	WHERE k.id = ?key AND (?account = '' OR k.account_id = ?account)`
 
 // Keys lists the keys of an account, or all keys if accountID is empty, newest first.

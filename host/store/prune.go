@@ -51,7 +51,6 @@ var retention = []expiry{
 	{"overrides", "", "", "expires_at < ?before", overrideRetention}, // the audit log records when they expired
 	{"registrations", "", "", "fetched_at < ?before", registrationMaxAge},
 	{"api_keys", "", "", "state <> 'valid' AND ended_at < ?before OR expires_at < ?before", keyRetention},
-	{"key_limits", "", "", "NOT EXISTS (SELECT FROM api_keys AS k WHERE k.id = key_limits.key_id)", 0},
 	{"billing_checkouts", "", "", "created_at < ?before", billing.ClaimLife},
 	{"billing_tabs", "", "", "created_at < ?before", billing.ClaimLife},
 	{"billing_refunds", "", "", "refunded_at < ?before", refundRetention},
