@@ -176,11 +176,6 @@ func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
 	return numbers, err
 }
 
-// Heads returns the head of each chain, see AuditLog.Heads.
-func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
-	return AuditLog{db: s.db}.Heads(ctx)
-}
-
 // ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
 // concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {

@@ -50,11 +50,6 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 	return notes, nil
 }
 
-// Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
-func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
-	return AuditLog{db: s.db}.Checkpoints(ctx, chain, from)
-}
-
 // OldCheckpoints returns the signed checkpoints of all chains that are stored for some time.
 func (s *Store) OldCheckpoints(ctx context.Context, age time.Duration) (notes []string, err error) {
 	err = s.db.NewRaw("SELECT note FROM audit_checkpoints WHERE signed_at <= now() - make_interval(secs => ?)",

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,17 +120,15 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	}
 	var after int64
 	if page.After != "" {
-		var found []int64
-		err := tx.NewSelect().TableExpr(ofRef, r.Chain, page.After).Column("seq").
-			Where("pseudonym = ? AND account_id = ?", p.pseudonym, r.AccountID).Scan(ctx, &found)
-		if err != nil {
+		found, err := s.findRef(ctx, tx, r, page.After)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}
-		if len(found) == 0 {
+		if err != nil || !bytes.Equal(found.Pseudonym, p.pseudonym) {
 			return nil, &entity.InvalidError{Field: "after",
 				Reason: "must be the reference of one of the subject's checks"}
 		}
-		after = found[0]
+		after = found.Seq
 	}
 	err := tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("count(*)").
 		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &export.Total)

@@ -37,7 +37,7 @@ type keyRow struct {
 	Networks   []string   `bun:",array"`
 	Lifetime   *string
 	Test       bool
-	Suspended  bool       `bun:",scanonly"` // the account
+	Suspended  bool `bun:",scanonly"` // the account
 }
 
 // limitsOf returns the limits of a key.

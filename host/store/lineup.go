@@ -189,11 +189,6 @@ type StoredActivation struct {
 }
 
 // Activations returns all activations in the order in which they were stored.
-func (s *Store) Activations(ctx context.Context) ([]StoredActivation, error) {
-	return AuditLog{db: s.db}.Activations(ctx)
-}
-
-// Activations returns all activations in the order in which they were stored.
 func (l AuditLog) Activations(ctx context.Context) (rows []StoredActivation, err error) {
 	err = l.db.NewRaw(`SELECT id, number, revision, canary_revision, share, note, activated_at, signed, hash
 		FROM lineup_activations ORDER BY id`).Scan(ctx, &rows)

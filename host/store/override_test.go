@@ -65,7 +65,7 @@ func TestOverrideIsAddedReplacedAndRemoved(t *testing.T) {
 	expect(t, "found after it was removed", found(t, s, c.Account, e), "")
 
 	var records []string
-	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 100) {
+	for row, err := range s.Rows(t.Context(), 0, 0, 100) {
 		noError(t, err)
 		r := row.Record
 		if r.Kind == audit.Override {

@@ -65,7 +65,7 @@ func pruneOnce(ctx context.Context, s *Store) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	anchors, err := AuditLog{db: s.db}.Anchors(ctx, 0, testSigner().Public)
+	anchors, err := s.Anchors(ctx, 0, testSigner().Public)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +115,7 @@ func TestRetention(t *testing.T) {
 	verifyLedger(t, s)
 	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
-	anchors, err := AuditLog{db: s.db}.Anchors(t.Context(), 0, testSigner().Public)
+	anchors, err := s.Anchors(t.Context(), 0, testSigner().Public)
 	mustHold(t, err == nil && len(anchors) == 1, "anchors: %+v, %v", anchors, err)
 	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(time.Date(2021, 3, 10, 0, 0, 0, 0, time.UTC)) ||
 		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {

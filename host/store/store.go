@@ -32,6 +32,7 @@ import (
 
 // Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
+	AuditLog  // outside a snapshot
 	db        *bun.DB
 	url       string
 	direct    string        // as url, but not through a pooler
@@ -87,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
+	s := &Store{AuditLog: AuditLog{db: db}, db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
 		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}

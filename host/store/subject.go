@@ -82,8 +82,19 @@ func (r requester) ofSubject(pseudonym []byte) schema.QueryWithArgs {
 	return bun.SafeQuery(statement("of_subject"), named{"chain": r.Chain, "pseudonym": pseudonym})
 }
 
-// ofRef selects a record by its reference alone, see of_subject.sql.
-const ofRef = "(SELECT * FROM audit_records WHERE chain = ? AND ref = ? OFFSET 0) AS r"
+// findRef reads the place and the pseudonym of one of the account's checks. It fails with sql.ErrNoRows.
+func (s *Store) findRef(ctx context.Context, db bun.IDB, r requester, ref string) (row auditRow, err error) {
+	for _, span := range recordedWithin(ref) {
+		// OFFSET 0 as in of_subject.sql.
+		err = db.NewSelect().TableExpr(`(SELECT * FROM audit_records
+				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0], span[1]).
+			Column("seq", "pseudonym").Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &row)
+		if !errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+	}
+	return row, err
+}
 
 // subject is the data subject of a privacy request.
 type subject struct {
@@ -116,8 +127,8 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 			return p, err
 		}
 	default:
-		err := db.NewSelect().TableExpr(ofRef, r.Chain, selector.Ref).Column("pseudonym").
-			Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &p.pseudonym)
+		record, err := s.findRef(ctx, db, r, selector.Ref)
+		p.pseudonym = record.Pseudonym
 		if errors.Is(err, sql.ErrNoRows) {
 			p.erasures, err = readErasures(ctx, db, "erasures_of_check", r.Chain, s.tombstone(r, "ref", selector.Ref))
 			if err == nil && len(p.erasures) == 0 {

@@ -68,11 +68,6 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	return trees, nil
 }
 
-// Trees returns the trees by chain, see AuditLog.Trees.
-func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) {
-	return AuditLog{db: s.db}.Trees(ctx)
-}
-
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
 	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -163,11 +158,6 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 		}
 	}
 	return tiles, nil
-}
-
-// Tiles returns the hashes of tiles, see AuditLog.Tiles.
-func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
-	return AuditLog{db: s.db}.Tiles(ctx, chain, ids)
 }
 
 // pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because
