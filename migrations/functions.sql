@@ -1265,20 +1265,21 @@ END $$;
 
 -- Data subjects ---------------------------------------------------------------------------------------------------
 
--- Erases records of a subject that the host has read, with their webhook events, feedback, reviews and answers, and the
--- subject's node in the reputation graph, and appends the entry that documents it. Returns what was deleted besides the
--- records. Without records, an entry is appended only if the graph held something.
+-- Erases records of a subject that the host has read, with their webhook events, feedback, reviews and answers, the
+-- subject's exports and its node in the reputation graph, and appends the entry that documents it. Returns what was
+-- deleted besides the records. Without records, an entry is appended only if the graph held something. If the node has
+-- more links than max_links, it deletes as many of them and nothing else, and partial is true.
 --
 -- It locks the head last, because checks wait for the head until the commit is on disk. A check recorded just before
 -- that may add to the graph again: the next step erases it too, if it is not to be kept.
 CREATE OR REPLACE FUNCTION audit_erase(
     of_chain integer, of_account text, by_key text, at_time timestamptz,
-    of_pseudonym bytea, of_node bytea, subject_tombstone bytea,
+    of_pseudonym bytea, of_node bytea, max_links integer, subject_tombstone bytea,
     -- The records, in ascending order, and the tombstones of their references.
     seqs bigint[], times timestamptz[], refs text[], leaves bytea[], tombstones bytea[],
     checks integer, -- how many of them are checks
     entry jsonb,
-    OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean
+    OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean, OUT partial boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     n integer := cardinality(seqs);
@@ -1286,8 +1287,16 @@ DECLARE
     erasure bigint;
     told bytea[]; -- the keys of the answers about the subject
 BEGIN
-    PERFORM set_config('lock_timeout', '3s', true);
+    PERFORM set_config('lock_timeout', '3s', true), pg_notify('assay', 'erasures ' || encode(of_pseudonym, 'hex'));
+    PERFORM delete_exports(of_chain, of_account, subject_tombstone);
     events := 0;
+    sightings := 0;
+    links := CASE WHEN of_node IS NOT NULL THEN graph_forget_links(of_chain, of_account, of_node, max_links) ELSE 0 END;
+    recorded := false;
+    partial := links > 0;
+    IF partial THEN
+        RETURN;
+    END IF;
     IF n > 0 THEN
         -- Its place stays in the chain, with leaf and hash.
         UPDATE audit_records AS r
@@ -1314,8 +1323,6 @@ BEGIN
     END IF;
     -- A host may be applying contributions to the graph: wait for that.
     PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
-    sightings := 0;
-    links := 0;
     IF of_node IS NOT NULL THEN
         SELECT * INTO sightings, links FROM graph_forget_node(of_account, of_node);
     END IF;

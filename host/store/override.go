@@ -296,32 +296,19 @@ func (s *Store) overridesOfSubject(ctx context.Context, db bun.IDB, r requester,
 	return rows, err
 }
 
-// eraseOverrides removes the overrides of an account whose value is the subject, and returns their number and the
-// subject's reference.
-func (s *Store) eraseOverrides(ctx context.Context, c check.Caller, selector privacy.Selector) (
-	n int, reference *string, err error) {
-	r, err := s.findRequester(ctx, s.db, c)
-	if err != nil {
-		return 0, nil, err
-	}
-	p, err := s.findSubject(ctx, s.db, r, selector)
-	if err != nil || p.pseudonym == nil {
-		return 0, nil, err
-	}
+// eraseOverrides removes the overrides of an account whose value is the subject, and returns their number.
+func (s *Store) eraseOverrides(ctx context.Context, r requester, p subject) (n int, err error) {
 	rows, err := s.overridesOfSubject(ctx, s.db, r, p)
-	if err != nil {
-		return 0, nil, err
-	}
 	for _, row := range rows {
-		removed, err := s.deleteOverride(ctx, r, row)
-		if err != nil {
-			return n, nil, err
+		var removed bool
+		if err == nil {
+			removed, err = s.deleteOverride(ctx, r, row)
 		}
 		if removed {
 			n++
 		}
 	}
-	return n, p.reference(), nil
+	return n, err
 }
 
 // exportOverrides returns the overrides of an account whose value is the subject.

@@ -54,7 +54,7 @@ func TestStatements(t *testing.T) {
 			continue
 		}
 		text := string(must(os.ReadFile(file.Name()))(t))
-		for _, m := range regexp.MustCompile(`(?:query\([\w.]+, |statement\(|readErasures\(ctx, db, )"(\w+)"`).
+		for _, m := range regexp.MustCompile(`(?:query\([\w.]+, |statement\()"(\w+)"`).
 			FindAllStringSubmatch(text, -1) {
 			used = append(used, m[1]+".sql")
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -102,6 +103,9 @@ type subject struct {
 	node      []byte // in the reputation graph; nil: unknown
 	kind      string // the entity's type; "": unknown
 	erasures  []privacy.Erasure
+
+	overridden bool // the account has overrides of it
+	waiting    bool // contributions of the account's chain are not in the graph yet
 }
 
 // reference returns the subject's reference, or nil if its pseudonym is unknown.
@@ -116,37 +120,56 @@ func (p subject) reference() *string {
 // findSubject resolves the selector of a request. It fails with privacy.ErrUnknownSubject if it names a check that the
 // account never made.
 func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (subject, error) {
-	var p subject
-	var err error
+	p, err := s.nameSubject(ctx, db, r, selector)
+	if err == nil && p.pseudonym != nil {
+		err = s.completeSubject(ctx, db, r, &p)
+	}
+	return p, err
+}
+
+// nameSubject finds the pseudonym of a subject, or that the selector names a check that was erased, and when.
+func (s *Store) nameSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (p subject,
+	err error) {
+	p.erasures = []privacy.Erasure{} // not nil: encodes as []
 	switch {
 	case selector.Entity != nil:
 		p.pseudonym, p.kind = s.pseudonym(r, *selector.Entity), string(selector.Entity.Type)
 		p.node = s.node(reputation.Node{Kind: p.kind, Value: selector.Entity.Value})
 	case selector.Subject != "":
-		if p.pseudonym, err = privacy.ParseReference(selector.Subject); err != nil {
-			return p, err
-		}
+		p.pseudonym, err = privacy.ParseReference(selector.Subject)
 	default:
-		record, err := s.findRef(ctx, db, r, selector.Ref)
-		p.pseudonym = record.Pseudonym
-		if errors.Is(err, sql.ErrNoRows) {
-			p.erasures, err = readErasures(ctx, db, "erasures_of_check", r.Chain, s.tombstone(r, "ref", selector.Ref))
-			if err == nil && len(p.erasures) == 0 {
-				err = privacy.ErrUnknownSubject
-			}
-			return p, err
+		var record auditRow
+		record, err = s.findRef(ctx, db, r, selector.Ref)
+		if p.pseudonym = record.Pseudonym; !errors.Is(err, sql.ErrNoRows) {
+			break
 		}
-		if err != nil {
-			return p, err
+		err = query(db, "erasures_of_check", named{"chain": r.Chain, "tombstone": s.tombstone(r, "ref", selector.Ref)}).
+			Scan(ctx, &p.erasures)
+		if err == nil && len(p.erasures) == 0 {
+			err = privacy.ErrUnknownSubject
 		}
 	}
-	if p.node == nil {
-		if err := s.findNode(ctx, db, r, &p); err != nil {
-			return p, err
-		}
-	}
-	p.erasures, err = readErasures(ctx, db, "erasures_of_subject", r.Chain, s.tombstone(r, "subject", string(p.pseudonym)))
 	return p, err
+}
+
+// completeSubject reads what is known of a subject.
+func (s *Store) completeSubject(ctx context.Context, db bun.IDB, r requester, p *subject) error {
+	if p.node == nil {
+		if err := s.findNode(ctx, db, r, p); err != nil {
+			return err
+		}
+	}
+	var known struct {
+		Erasures            json.RawMessage
+		Overridden, Waiting bool
+	}
+	err := query(db, "subject", named{"chain": r.Chain, "account": r.AccountID, "pseudonym": p.pseudonym,
+		"tombstone": s.tombstone(r, "subject", string(p.pseudonym))}).Scan(ctx, &known)
+	p.overridden, p.waiting = known.Overridden, known.Waiting
+	if err == nil {
+		err = json.Unmarshal(known.Erasures, &p.erasures)
+	}
+	return err
 }
 
 // findNode sets the subject's type and node from its checks. It skips a node that cannot be opened, because it was
@@ -168,14 +191,6 @@ func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subjec
 		p.node = nil
 	}
 	return nil
-}
-
-// readErasures returns the erasures in a chain that a named query selects by tombstone.
-func readErasures(ctx context.Context, db bun.IDB, name string, chain int, tombstone []byte) ([]privacy.Erasure,
-	error) {
-	erasures := []privacy.Erasure{} // not nil: encodes as []
-	err := query(db, name, named{"chain": chain, "tombstone": tombstone}).Scan(ctx, &erasures)
-	return erasures, err
 }
 
 // tombstone returns the keyed hash under which the database remembers that a check or subject of an account was erased.

@@ -42,31 +42,6 @@ type requestSubject struct{ Pseudonym, Node []byte }
 
 func requestContext(id string) string { return "subject request " + id }
 
-// requireSmall fails with a privacy.LargeError if the caller's account has more than privacy.AtOnce records of a
-// subject.
-func (s *Store) requireSmall(ctx context.Context, c check.Caller, selector privacy.Selector) error {
-	r, p, err := s.requested(ctx, c, selector)
-	if err != nil || p.pseudonym == nil {
-		return err
-	}
-	records := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("1").
-		Where("account_id = ?", r.AccountID).Offset(privacy.AtOnce).Limit(1)
-	large, err := records.Exists(ctx)
-	if err == nil && large {
-		err = privacy.LargeError{}
-	}
-	return err
-}
-
-// requested finds the caller and the subject of a request.
-func (s *Store) requested(ctx context.Context, c check.Caller, selector privacy.Selector) (r requester, p subject,
-	err error) {
-	if r, err = s.findRequester(ctx, s.db, c); err == nil {
-		p, err = s.findSubject(ctx, s.db, r, selector)
-	}
-	return r, p, err
-}
-
 // Begin makes a request that hosts work on in the background, and records in the audit log that data is disclosed. A
 // request of the same kind for the same subject that is still running is returned instead. An erasure erases the
 // account's overrides of the value at once. Errors are those of Export.
@@ -78,7 +53,11 @@ func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 
 func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
 	*privacy.Request, error) {
-	r, p, err := s.requested(ctx, c, selector)
+	r, err := s.findRequester(ctx, s.db, c)
+	var p subject
+	if err == nil {
+		p, err = s.findSubject(ctx, s.db, r, selector)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -87,7 +66,7 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	case kind == privacy.KindErasure && p.node == nil:
 		return nil, errNodeUnknown
 	case kind == privacy.KindErasure:
-		_, _, err = s.eraseOverrides(ctx, c, selector)
+		_, err = s.eraseOverrides(ctx, r, p)
 	default:
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
@@ -183,10 +162,3 @@ func (s *Store) partName(r requester, after string) []byte {
 }
 
 func partContext(id, after string) string { return "export " + id + " " + after }
-
-// deleteExports deletes an account's exports of a subject, finished or not.
-func (s *Store) deleteExports(ctx context.Context, r requester, p subject) error {
-	_, err := once[int](ctx, s, "SELECT delete_exports(?chain, ?account, ?subject)", named{"chain": r.Chain,
-		"account": r.AccountID, "subject": s.tombstone(r, "subject", string(p.pseudonym))})
-	return err
-}
