@@ -41,19 +41,14 @@ CREATE TABLE api_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     ended_at   timestamptz,
     expires_at timestamptz, -- a rotated key stays valid until then
+    -- What the key is limited to, which never changes.
+    scopes     text[] CHECK (cardinality(scopes) > 0),   -- null: all
+    networks   text[] CHECK (cardinality(networks) > 0), -- in CIDR notation; null: any address
+    lifetime   interval, -- also of a key that replaces this one; null: it works until it is revoked
+    test       boolean NOT NULL DEFAULT false,
     CHECK ((state = 'valid') = (ended_at IS NULL))
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
-
--- What a key is limited to. A key without a row has every scope, and works from any address until it is revoked. A row
--- never changes, and is deleted after its key.
-CREATE TABLE key_limits (
-    key_id   text PRIMARY KEY,
-    scopes   text[] CHECK (cardinality(scopes) > 0),   -- null: all
-    networks text[] CHECK (cardinality(networks) > 0), -- in CIDR notation; null: any address
-    lifetime interval, -- also of a key that replaces this one; null: it works until it is revoked
-    test     boolean NOT NULL
-);
 
 -- The last use of each key, with a resolution of one minute.
 CREATE TABLE key_uses (
@@ -197,6 +192,10 @@ CREATE INDEX audit_records_by_subject ON audit_records ((seq >> 16), substr(pseu
 
 -- Takes records of months without a partition. They are moved when the partition is created.
 CREATE TABLE audit_records_other PARTITION OF audit_records DEFAULT;
+
+-- The records of the chain of states. They are never pruned, so they are not in the months' partitions, which would have
+-- to stay with them.
+CREATE TABLE state_records (LIKE audit_records INCLUDING DEFAULTS, PRIMARY KEY (chain, seq));
 
 -- Batches whose host lost touch with the database and asked for their outcome. A batch that is not recorded by then
 -- never will be.
@@ -641,6 +640,7 @@ CREATE INDEX webhook_events_by_ref ON webhook_events (ref);
 CREATE UNIQUE INDEX webhook_events_by_sequence ON webhook_events (account_id, sequence);
 CREATE INDEX webhook_events_by_age ON webhook_events (settled_at); -- pruned by it
 CREATE INDEX webhook_events_failed ON webhook_events (created_at) WHERE state = 'failed' AND sealed_payload IS NOT NULL;
+CREATE INDEX webhook_events_next ON webhook_events (chain, next_attempt_at) WHERE state = 'pending';
 -- Hosts claim the due events of one chain at a time.
 CREATE INDEX webhook_events_due ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending';
 
@@ -795,6 +795,12 @@ CREATE TABLE hosts (
     problem    text NOT NULL DEFAULT '',  -- why
     canary     text NOT NULL DEFAULT '',  -- what the canary did to the checks of this host, in words
     shadow     jsonb                      -- what the shadow layers of its lineups would have changed; null: there are none
+);
+
+-- When each of the jobs is due that run once for all hosts. A host that takes one moves the time on.
+CREATE TABLE jobs (
+    name   text PRIMARY KEY,
+    due_at timestamptz NOT NULL
 );
 
 -- What an operator wants hosts to prepare, or only to measure. The command that made one extends it while it runs and

@@ -74,7 +74,11 @@ BEGIN
     r.chain := of_chain;
     r.seq := head.seq + 1;
     r.hash := sha256('\x01' || head.hash || int4send(r.chain) || int8send(r.seq) || r.leaf);
-    INSERT INTO audit_records SELECT r.*;
+    IF of_chain = 1000000 THEN
+        INSERT INTO state_records SELECT r.*;
+    ELSE
+        INSERT INTO audit_records SELECT r.*;
+    END IF;
     UPDATE audit_heads SET seq = r.seq, hash = r.hash WHERE chain = of_chain AND seq = head.seq;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the head of audit chain % moved under its lock', of_chain;
@@ -183,31 +187,43 @@ END $$;
 -- Detaches a month's partition and moves the records after each chain's cut to the default partition. Returns false if
 -- it kept the partition, because too many records would have to move. The host drops the table afterwards, which takes
 -- longer and needs no lock that checks wait for.
+--
+-- The records are counted before the heads are locked. Then only the chains that have any are looked for again.
 CREATE OR REPLACE FUNCTION detach_partition(partition text, cuts jsonb, max_moved integer)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    after_cut CONSTANT text := 'chain = $1 AND seq > coalesce(($2 ->> $1::text)::bigint, 0)';
+    chains CONSTANT text := format('SELECT ARRAY(SELECT DISTINCT h.chain FROM audit_heads AS h WHERE EXISTS (SELECT 1
+        FROM %I AS r WHERE r.chain = h.chain AND r.seq > coalesce(($1 ->> h.chain::text)::bigint, 0)))', partition);
+    later integer[];
     one integer;
     n bigint := 0;
-    later bigint;
-    all_chains integer[] := audit_lock_all('250ms');
+    found_rows bigint;
 BEGIN
     PERFORM set_config('lock_timeout', '50ms', true);
     IF NOT EXISTS (SELECT FROM pg_inherits
             WHERE inhrelid = to_regclass(partition) AND inhparent = 'audit_records'::regclass) THEN
         RETURN true; -- another host has done it
     END IF;
-    FOREACH one IN ARRAY all_chains LOOP
-        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %I WHERE chain = $1 AND seq > $2 LIMIT $3 + 1) AS r',
-            partition) INTO later USING one, coalesce((cuts ->> one::text)::bigint, 0), max_moved;
-        n := n + later;
+    EXECUTE chains INTO later USING cuts;
+    FOREACH one IN ARRAY later LOOP
+        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %I WHERE %s LIMIT $3 + 1) AS r', partition, after_cut)
+            INTO found_rows USING one, cuts, max_moved;
+        n := n + found_rows;
     END LOOP;
     IF n > max_moved THEN
         RETURN false;
     END IF;
+    PERFORM audit_lock_all('250ms');
+    PERFORM set_config('lock_timeout', '50ms', true);
+    IF NOT EXISTS (SELECT FROM pg_inherits
+            WHERE inhrelid = to_regclass(partition) AND inhparent = 'audit_records'::regclass) THEN
+        RETURN true;
+    END IF;
+    EXECUTE chains INTO later USING cuts;
     EXECUTE format('ALTER TABLE audit_records DETACH PARTITION %I', partition);
-    FOREACH one IN ARRAY all_chains LOOP
-        EXECUTE format('INSERT INTO audit_records SELECT * FROM %I WHERE chain = $1 AND seq > $2', partition)
-            USING one, coalesce((cuts ->> one::text)::bigint, 0);
+    FOREACH one IN ARRAY later LOOP
+        EXECUTE format('INSERT INTO audit_records SELECT * FROM %I WHERE %s', partition, after_cut) USING one, cuts;
     END LOOP;
     RETURN true;
 END $$;
@@ -279,7 +295,7 @@ CREATE OR REPLACE FUNCTION ledger_append(
     _revisions   bigint[],
     _leaves      bytea[],
     _nodes       bytea[],
-    _items       bytea[],       -- for graph_contributions, each preceded by its length
+    _items       bytea[],       -- for graph_contributions
     -- The events with a payload: the place of the record, and the columns.
     _event_of    integer[],
     _events      text[],
@@ -455,7 +471,7 @@ BEGIN
     WHERE r.leaf IS NOT NULL;
 
     INSERT INTO graph_contributions (chain, seq, items, added)
-    SELECT _chain, _seq, count(*), string_agg(r.item, ''::bytea ORDER BY r.n)
+    SELECT _chain, _seq, count(*), string_agg(int4send(length(r.item)) || r.item, ''::bytea ORDER BY r.n)
     FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
     WHERE r.leaf IS NOT NULL;
 
@@ -626,16 +642,14 @@ END $$;
 CREATE OR REPLACE FUNCTION record_key(of_key text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     k api_keys;
-    l key_limits;
 BEGIN
     SELECT * INTO k FROM api_keys WHERE id = of_key;
-    SELECT * INTO l FROM key_limits WHERE key_id = of_key;
     PERFORM record_state('key', k.account_id, k.id, k.state, 0,
         coalesce((extract(epoch FROM least(k.ended_at, k.expires_at)) * 1000)::bigint, 0),
         sha256(convert_to(jsonb_build_array('key', k.id, k.account_id, k.name, encode(k.hash, 'hex'), k.hint, k.state,
             extract(epoch FROM k.created_at)::text, extract(epoch FROM k.ended_at)::text,
-            extract(epoch FROM k.expires_at)::text, l.scopes, l.networks, extract(epoch FROM l.lifetime)::text,
-            l.test)::text, 'UTF8')));
+            extract(epoch FROM k.expires_at)::text, k.scopes, k.networks, extract(epoch FROM k.lifetime)::text,
+            k.test)::text, 'UTF8')));
 END $$;
 
 -- Records the state of a list after a change and, after an import, that of its entries. The digests are computed first,
@@ -764,33 +778,34 @@ BEGIN
         OR EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving));
 END $$;
 
--- The columns of api_keys that a host chooses.
+-- Adds a key. The host chooses the columns but for those that say when.
 CREATE OR REPLACE FUNCTION insert_key(key jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    k api_keys := jsonb_populate_record(NULL::api_keys, key);
 BEGIN
-    INSERT INTO api_keys (id, account_id, name, hash, hint, state, ended_at)
-    SELECT id, account_id, name, hash, hint, state, ended_at FROM jsonb_populate_record(NULL::api_keys, key);
+    k.created_at := now();
+    k.test := coalesce(k.test, false);
+    INSERT INTO api_keys SELECT k.*;
 END $$;
 
--- Adds a key to an account, or replaces one that expires after overlap_ends. The new key has the limits of the replaced
--- one, or those in the member limits of key, if there are any. Returns why not, or an empty text.
+-- Adds a key to an account, or replaces one that expires after overlap_ends. The new key has the name and limits of the
+-- replaced one. Returns why not, or an empty text.
 CREATE OR REPLACE FUNCTION add_key(
     key jsonb, replaces text, overlap_ends timestamptz, max_keys integer, at_time timestamptz, plans jsonb,
     serving text[]
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     a accounts := account_lock(key ->> 'account_id');
-    replaced_name text;
-    limits key_limits := jsonb_populate_record(NULL::key_limits, key -> 'limits');
-    ends timestamptz;
+    kept jsonb;
 BEGIN
     IF replaces <> '' THEN
-        SELECT name INTO replaced_name FROM api_keys WHERE id = replaces AND account_id = a.id AND state = 'valid'
-            AND (expires_at IS NULL OR expires_at > at_time);
+        SELECT to_jsonb(k) INTO kept FROM (SELECT name, scopes, networks, lifetime, test FROM api_keys
+            WHERE id = replaces AND account_id = a.id AND state = 'valid'
+                AND (expires_at IS NULL OR expires_at > at_time)) AS k;
         IF NOT FOUND THEN
             RETURN 'no such key';
         END IF;
-        key := key || jsonb_build_object('name', replaced_name);
-        SELECT * INTO limits FROM key_limits WHERE key_id = replaces;
+        key := key || kept;
     ELSIF NOT keys_enabled(a, plans, serving) THEN
         RETURN 'the subscription has ended';
     END IF;
@@ -798,15 +813,7 @@ BEGIN
             AND (expires_at IS NULL OR expires_at > at_time)) >= max_keys THEN
         RETURN 'too many keys';
     END IF;
-    PERFORM insert_key(key);
-    IF limits.test IS NOT NULL THEN
-        INSERT INTO key_limits (key_id, scopes, networks, lifetime, test)
-        VALUES (key ->> 'id', limits.scopes, limits.networks, limits.lifetime, limits.test);
-        IF limits.lifetime IS NOT NULL THEN
-            ends := at_time + limits.lifetime;
-            UPDATE api_keys SET expires_at = ends WHERE id = key ->> 'id';
-        END IF;
-    END IF;
+    PERFORM insert_key(key || jsonb_build_object('expires_at', at_time + (key ->> 'lifetime')::interval));
     PERFORM record_key(key ->> 'id');
     IF replaces <> '' THEN
         -- A key that is replaced twice expires at the earlier time.
@@ -1258,20 +1265,21 @@ END $$;
 
 -- Data subjects ---------------------------------------------------------------------------------------------------
 
--- Erases records of a subject that the host has read, with their webhook events, feedback, reviews and answers, and the
--- subject's node in the reputation graph, and appends the entry that documents it. Returns what was deleted besides the
--- records. Without records, an entry is appended only if the graph held something.
+-- Erases records of a subject that the host has read, with their webhook events, feedback, reviews and answers, the
+-- subject's exports and its node in the reputation graph, and appends the entry that documents it. Returns what was
+-- deleted besides the records. Without records, an entry is appended only if the graph held something. If the node has
+-- more links than max_links, it deletes as many of them and nothing else, and partial is true.
 --
 -- It locks the head last, because checks wait for the head until the commit is on disk. A check recorded just before
 -- that may add to the graph again: the next step erases it too, if it is not to be kept.
 CREATE OR REPLACE FUNCTION audit_erase(
     of_chain integer, of_account text, by_key text, at_time timestamptz,
-    of_pseudonym bytea, of_node bytea, subject_tombstone bytea,
+    of_pseudonym bytea, of_node bytea, max_links integer, subject_tombstone bytea,
     -- The records, in ascending order, and the tombstones of their references.
     seqs bigint[], times timestamptz[], refs text[], leaves bytea[], tombstones bytea[],
     checks integer, -- how many of them are checks
     entry jsonb,
-    OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean
+    OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean, OUT partial boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     n integer := cardinality(seqs);
@@ -1279,8 +1287,16 @@ DECLARE
     erasure bigint;
     told bytea[]; -- the keys of the answers about the subject
 BEGIN
-    PERFORM set_config('lock_timeout', '3s', true);
+    PERFORM set_config('lock_timeout', '3s', true), pg_notify('assay', 'erasures ' || encode(of_pseudonym, 'hex'));
+    PERFORM delete_exports(of_chain, of_account, subject_tombstone);
     events := 0;
+    sightings := 0;
+    links := CASE WHEN of_node IS NOT NULL THEN graph_forget_links(of_chain, of_account, of_node, max_links) ELSE 0 END;
+    recorded := false;
+    partial := links > 0;
+    IF partial THEN
+        RETURN;
+    END IF;
     IF n > 0 THEN
         -- Its place stays in the chain, with leaf and hash.
         UPDATE audit_records AS r
@@ -1307,8 +1323,6 @@ BEGIN
     END IF;
     -- A host may be applying contributions to the graph: wait for that.
     PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
-    sightings := 0;
-    links := 0;
     IF of_node IS NOT NULL THEN
         SELECT * INTO sightings, links FROM graph_forget_node(of_account, of_node);
     END IF;

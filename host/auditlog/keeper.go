@@ -29,6 +29,7 @@ type Keeper struct {
 
 	mu     sync.Mutex             // held while signing
 	signed map[int]audit.TreeHead // the last head that was signed, by chain
+	covers []audit.Head           // the heads that the last checkpoints cover; nil: some do not
 	logged time.Time              // progress of building trees
 	oldest map[int]time.Time      // time of the oldest record that no checkpoint covers yet, by chain
 	status status
@@ -45,15 +46,21 @@ func (k *Keeper) sign(ctx context.Context, patience bool) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	heads, damaged := k.Store.Heads(ctx)
+	if patience && damaged == nil && k.covers != nil && slices.Equal(heads, k.covers) {
+		return nil
+	}
+	k.covers = nil
 	trees, err := k.Store.Trees(ctx)
 	damaged = errors.Join(damaged, err)
 	var moved []store.Tree
 	var notes []string
+	behind := false
 	for _, head := range heads {
 		if trees[head.Chain].First == 0 && damagedChain(err, head.Chain) {
 			continue
 		}
 		tree, err := k.grow(ctx, head, trees[head.Chain], patience)
+		behind = behind || err != nil || tree.Last() < head.Seq
 		if err == nil && (tree.Size == 0 || k.signed[head.Chain] == tree.TreeHead) {
 			continue
 		}
@@ -84,6 +91,9 @@ func (k *Keeper) sign(ctx context.Context, patience bool) (err error) {
 			k.Covered(k.Store.Now().Sub(oldest))
 		}
 		delete(k.oldest, tree.Chain)
+	}
+	if damaged == nil && !behind {
+		k.covers = heads
 	}
 	return damaged
 }

@@ -83,7 +83,7 @@ func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error)
 func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 	t.Helper()
 	expect.Equal(t, "records", storetest.Value[int](t, db,
-		"SELECT count(*) FROM audit_records WHERE kind <> 'state'"), records)
+		"SELECT count(*) FROM audit_records"), records)
 	expect.Equal(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
 }
 

@@ -51,8 +51,8 @@ func TestVerifyStates(t *testing.T) {
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
 		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check")
-	restore := dump(t, db, "kept", "accounts", "api_keys", "key_limits", "feeds", "feed_entries", "feed_ranks",
-		"overrides", "audit_records", "audit_heads")
+	restore := dump(t, db, "kept", "accounts", "api_keys", "feeds", "feed_entries", "feed_ranks",
+		"overrides", "state_records", "audit_heads")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -67,9 +67,8 @@ func TestVerifyStates(t *testing.T) {
 		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},
 		"key restored": {"UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE id = " + revoked,
 			altered(limited.ID), later},
-		"limits gone": {"DELETE FROM key_limits", altered(limited.ID), later},
-		"limits added": {"INSERT INTO key_limits VALUES (" + key + ", NULL, NULL, NULL, true)", altered(caller.Key),
-			later},
+		"limits gone":  {"UPDATE api_keys SET scopes = NULL, networks = NULL", altered(limited.ID), later},
+		"limits added": {"UPDATE api_keys SET test = true WHERE id = " + key, altered(caller.Key), later},
 		"key added": {"INSERT INTO api_keys (id, account_id, name, hash, hint) VALUES ('key_x', " + account +
 			", '', '', '')", "no record says that it was added", later},
 		"key deleted":        {"DELETE FROM api_keys WHERE id = " + key, "is gone, but no record", later},
@@ -82,7 +81,7 @@ func TestVerifyStates(t *testing.T) {
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
-		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
+		"all records": {`DELETE FROM state_records;
 			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lineups is gone", later},
 		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
 			time.Now()},

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	turnInterval = 500 * time.Millisecond
+	turnInterval = 500 * time.Millisecond // twice as long while no chain grows
 	// growInterval is the least time between two extensions of a tree, whichever hosts make them: each leads to a
 	// checkpoint. A checkpoint is signed within turnInterval and growInterval of a record, and the time they take.
 	growInterval = 900 * time.Millisecond
@@ -26,18 +26,19 @@ const keysInterval = time.Minute
 
 // Run signs checkpoints of chains within 2 s of their records, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(turnInterval)
-	defer ticker.Stop()
 	var reported time.Time
 	var last string
 	learned := time.Now()
-	for {
+	for wait := turnInterval; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(wait):
 		}
 		err := k.sign(ctx, true)
+		if wait = turnInterval; err == nil && k.idle() {
+			wait *= 2
+		}
 		if err == nil && time.Since(learned) > keysInterval {
 			learned, err = time.Now(), k.Store.LearnKeys(ctx)
 		}
@@ -50,6 +51,13 @@ func (k *Keeper) Run(ctx context.Context) {
 			last, reported = text, time.Now()
 		}
 	}
+}
+
+// idle reports whether checkpoints cover all records, as far as this host knows.
+func (k *Keeper) idle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.covers != nil
 }
 
 // grow extends the stored tree of a chain to its head. With patience, it leaves the rest of a long way to later calls,

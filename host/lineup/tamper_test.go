@@ -54,7 +54,7 @@ func newTampered(t *testing.T) *tampered {
 }
 
 var savedTables = []string{"lineup_activations", "lineup_revisions", "revisions_in_force", "plugin_versions",
-	"plugin_modules", "plugin_names", "audit_records", "audit_heads"}
+	"plugin_modules", "plugin_names", "audit_records", "state_records", "audit_heads"}
 
 func (x *tampered) restore(t *testing.T) {
 	t.Helper()

@@ -72,20 +72,11 @@ func databaseObstacles(s *store.Store) (all []obstacle) {
 func databaseJobs(s *store.Store, observeQueues func(telemetry.Queues, time.Time)) jobs {
 	return jobs{shortJobs: {
 		{Name: "store the last uses of keys", Every: time.Minute, Run: s.SaveKeyUses, AtStop: true},
-		{Name: "create partitions", Every: jobInterval, Run: s.EnsurePartitions, AtStop: true},
-		{Name: "prune the limits of the public check", Every: jobInterval, Run: s.PrunePublic, AtStop: true},
-		{Name: "prune the limits of requests a minute", Every: jobInterval, Run: s.PruneRates, AtStop: true},
-		{Name: "prune webhook events", Every: jobInterval, Run: s.PruneWebhooks, AtStop: true},
-		{Name: "prune settlements of batches", Every: jobInterval, Run: s.PruneSettlements},
-		{Name: "prune kept answers", Every: jobInterval, Run: s.PruneAnswers, AtStop: true},
-		{Name: "prune privacy requests", Every: jobInterval, Run: s.PruneRequests, AtStop: true},
-		{Name: "forget hosts that were killed", Every: jobInterval, Run: s.PruneHosts},
-		{Name: "prune overrides", Every: jobInterval, Run: s.PruneOverrides, AtStop: true},
-		{Name: "prune registrations", Every: jobInterval, Run: s.PruneRegistrations, AtStop: true},
-		{Name: "delete expired sessions", Every: jobInterval, Run: s.PruneSignIns, AtStop: true},
-		{Name: "delete old billing data", Every: jobInterval, Run: s.PruneBilling, AtStop: true},
+		{Name: "create partitions", Every: jobInterval, Run: s.EnsurePartitions, Shared: true},
+		{Name: "prune", Every: jobInterval, Run: s.Prune, Shared: true},
 	}, longJobs: {
-		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: s.PruneSightings},
+		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: s.PruneSightings,
+			Shared: true},
 	}, queueJobs: {
 		{Name: "measure queues", Every: queuesInterval, Limit: queuesTimeout, Run: func(ctx context.Context) error {
 			if err := measureQueues(ctx, s, observeQueues); !store.IsOutage(err) {

@@ -57,7 +57,7 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	d.explainer = &decision.Explainer{Records: h.store, Scorer: s.checker, Collector: h.lookups,
 		Past: lineup.NewPast(h.follower), Turn: s.gate.Spare, Logger: h.log}
 	d.feedback = &feedback.Desk{Store: h.store, Scorer: s.checker}
-	requests := &privacy.Runner{Queue: h.store, Every: requestInterval, Logger: h.log,
+	requests := &privacy.Runner{Queue: h.store, Every: func() time.Duration { return h.store.Turn(requestInterval) }, Logger: h.log,
 		Late: func() time.Duration { _, _, late := h.ledger.Pace(); return late }}
 	if d.pages, err = newConsole(h, d); err != nil {
 		return part{}, err
@@ -65,8 +65,10 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	h.desk = d
 	return part{
 		Run: []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
-		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue},
-			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh},
+		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue,
+			Shared: true},
+			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh,
+				Shared: true},
 			{Name: "tell owners of webhooks and reviews", Every: time.Minute, Run: d.pages.TellOwners}}},
 	}, nil
 }

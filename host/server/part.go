@@ -72,7 +72,12 @@ func (h *host) startJobs(ctx context.Context) (start func(part)) {
 			start(p)
 		}
 		for l, more := range p.Jobs {
-			all[l] = append(all[l], more...)
+			for _, j := range more {
+				if j.Shared {
+					j.Run = h.store.Once(j.Name, j.Every, j.Run)
+				}
+				all[l] = append(all[l], j)
+			}
 		}
 	}
 	for _, one := range all {

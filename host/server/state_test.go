@@ -215,7 +215,7 @@ func TestSeat(t *testing.T) {
 		expect.NoError(t, err)
 		t.Cleanup(func() { _ = h.seat.file.Close() })
 		expect.NoError(t, expect.ErrorOf(noteHost(ctx, h)))
-		expect.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
+		expect.NoError(t, expect.ErrorOf(b.Store.BeatHost(ctx, id, id, fleet.State{})))
 		var got []string
 		for _, h := range expect.Value(b.Store.Hosts(ctx))(t) {
 			got = append(got, h.ID)

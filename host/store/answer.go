@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -39,9 +38,6 @@ func (s *Store) answerNames(account string, once *check.Once) keptAnswer {
 
 func answerContext(key []byte) string { return "answer " + string(key) }
 
-//go:embed sql/kept_answer.sql
-var keptAnswerQuery string
-
 // Kept returns the answer to the account's request with the same idempotency key, or nil if none is kept. It fails with
 // check.ErrOtherRequest if the key belongs to another request.
 func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]byte, error) {
@@ -52,7 +48,7 @@ func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]
 	s := l.store
 	k := s.answerNames(account, once)
 	var row struct{ Request, Sealed []byte }
-	err = s.db.NewRaw(keptAnswerQuery, named{"chain": a.Chain, "account": account, "key": k.key}).Scan(ctx, &row)
+	err = query(s.db, "kept_answer", named{"chain": a.Chain, "account": account, "key": k.key}).Scan(ctx, &row)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -78,22 +74,4 @@ func (l *Ledger) Complete(ctx context.Context, account string, once *check.Once)
 			"chain": a.Chain, "account": account, "key": k.key, "request": k.request, "sealed": k.sealed}).Exec(ctx)
 	}
 	return withOutage(wrap(err, "completing an answer"))
-}
-
-//go:embed sql/prune_answers.sql
-var pruneAnswers string
-
-// PruneAnswers deletes the answers that were kept for 24 hours.
-func (s *Store) PruneAnswers(ctx context.Context) error {
-	chains, err := s.chains(ctx)
-	for _, chain := range chains {
-		for deleted := int64(pruneBatch); err == nil && deleted == pruneBatch; {
-			var result sql.Result
-			result, err = s.db.NewRaw(pruneAnswers, named{"chain": chain, "limit": pruneBatch}).Exec(ctx)
-			if err == nil {
-				deleted, err = result.RowsAffected()
-			}
-		}
-	}
-	return wrap(err, "pruning answers")
 }

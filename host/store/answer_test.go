@@ -200,7 +200,7 @@ func TestAnswersExpire(t *testing.T) {
 		return l.Append(t.Context(), with(onceAs("key", answer, answer), allowed(t, caller))...)
 	}
 	kept := func() int {
-		noError(t, s.PruneAnswers(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		return one[int](t, s, "SELECT count(*) FROM answers")
 	}
 	noError(t, send("first"))

@@ -43,6 +43,14 @@ type auditRow struct {
 	SealedNode []byte // for checks: the subject's node in the reputation graph, encrypted
 }
 
+// recordsOf returns the table with the records of a chain.
+func recordsOf(chain int) bun.Ident {
+	if chain == audit.StateChain {
+		return "state_records"
+	}
+	return "audit_records"
+}
+
 // nodeContext returns the context that binds a sealed node to its check.
 func nodeContext(ref string) string { return "node " + ref }
 
@@ -168,11 +176,6 @@ func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
 	return numbers, err
 }
 
-// Heads returns the head of each chain, see AuditLog.Heads.
-func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
-	return AuditLog{db: s.db}.Heads(ctx)
-}
-
 // ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
 // concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
@@ -218,8 +221,8 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	return heads, err
 }
 
-// Chains returns the head of each chain, and the genesis of each chain that has records but no head. No host creates
-// such records, so verifying these chains fails. The error is that of Heads.
+// Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.
+// No host creates such, so verifying these chains fails. The error is that of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
 	var damaged Damaged
@@ -233,20 +236,25 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, b := range damaged {
 		known[b.Chain] = true
 	}
-	// From one chain to the next in the index, because there are few chains and many records.
-	for after := math.MinInt32; ; {
-		var next *int
-		query := l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after)
-		if err := query.Scan(ctx, &next); err != nil {
-			return nil, fmt.Errorf("listing audit chains: %w", err)
-		}
-		if next == nil {
-			return heads, err
-		}
-		if after = *next; !known[after] {
-			heads = append(heads, audit.Genesis(after))
+	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have been
+	// moved to a chain that does not exist.
+	for _, table := range []bun.Ident{"audit_records", "audit_checkpoints"} {
+		for after := math.MinInt32; ; {
+			var next *int
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after, audit.StateChain)
+			if err := query.Scan(ctx, &next); err != nil {
+				return nil, fmt.Errorf("listing audit chains: %w", err)
+			}
+			if next == nil {
+				break
+			}
+			if after = *next; !known[after] {
+				known[after] = true
+				heads = append(heads, audit.Genesis(after))
+			}
 		}
 	}
+	return heads, err
 }
 
 const auditPage = 5_000 // rows per query
@@ -258,7 +266,8 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			query := l.db.NewSelect().Model(&page).Where("chain = ? AND seq <= ?", chain, until).
+			query := l.db.NewSelect().Model(&page).ModelTableExpr("? AS audit_row", recordsOf(chain)).
+				Where("chain = ? AND seq <= ?", chain, until).
 				Where(where, from...).Order("seq", "recorded_at").Limit(auditPage)
 			if l.keys == nil {
 				query = query.ExcludeColumn("sealed_node")

@@ -20,11 +20,6 @@ func (s *Store) LearnKeys(ctx context.Context) error {
 }
 
 // KeyStatements returns the stored statements that introduce keys, oldest first. They are not verified.
-func (s *Store) KeyStatements(ctx context.Context) ([]string, error) {
-	return AuditLog{db: s.db}.KeyStatements(ctx)
-}
-
-// KeyStatements returns the stored statements that introduce keys, oldest first. They are not verified.
 func (l AuditLog) KeyStatements(ctx context.Context) (notes []string, err error) {
 	var rows []struct {
 		Number int

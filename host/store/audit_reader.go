@@ -17,7 +17,7 @@ func OpenAuditReader(ctx context.Context, url string) (*AuditReader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	s := &Store{db: db, url: url}
+	s := &Store{AuditLog: AuditLog{db: db}, db: db, url: url}
 	if err := whenStarted(ctx, s.requireSchema); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening database: %w", err), db.Close())
 	}

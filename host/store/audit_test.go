@@ -20,7 +20,7 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	r := at(decided(caller, parse(t, entity.Email, "jane@example.org"), check.Review), noon.Add(7*time.Millisecond))
 	noError(t, l.Append(t.Context(), r))
-	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
+	for row, err := range s.Rows(t.Context(), 0, 0, 1) {
 		noError(t, err)
 		got := row.Record
 		got.Pseudonym = nil
@@ -166,7 +166,7 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 			sha256('leaf'), sha256('hash')
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
 	rows := 0
-	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, auditPage) {
+	for row, err := range s.Rows(t.Context(), 0, 0, auditPage) {
 		noError(t, err)
 		if rows++; row.Seq != int64(min(rows, auditPage)) {
 			t.Fatalf("row %d has number %d", rows, row.Seq)

@@ -315,7 +315,7 @@ func (b *batcher) settle(ctx context.Context, batch []*pending, id []byte, cause
 	}
 }
 
-func (l *Ledger) trySettle(ctx context.Context, params []param) (recorded []int, err error) {
+func (l *Ledger) trySettle(ctx context.Context, params []any) (recorded []int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.settling)
 	defer cancel()
 	conn, err := acquire(ctx, l.settler)
@@ -327,19 +327,6 @@ func (l *Ledger) trySettle(ctx context.Context, params []param) (recorded []int,
 	defer stop()
 	recorded, err = conn.settle(params)
 	return recorded, errors.Join(err, conn.release())
-}
-
-// PruneSettlements deletes the outcomes of batches that were settled a day ago. A batch arrives seconds after it was
-// sent, or never.
-func (s *Store) PruneSettlements(ctx context.Context) error {
-	chains, err := s.chains(ctx)
-	for _, chain := range chains {
-		if err == nil {
-			_, err = s.db.NewRaw(`DELETE FROM ledger_settlements
-				WHERE chain = ? AND settled_at < now() - interval '1 day'`, chain).Exec(ctx)
-		}
-	}
-	return wrap(err, "pruning settlements")
 }
 
 // inDoubt reports whether a statement that failed with err may have been committed. An error that Postgres reports for

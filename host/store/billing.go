@@ -16,9 +16,6 @@ import (
 // The functions of the database take their locks in this order, which rules out deadlocks: the checkout, the
 // subscription, the account's webhook endpoint, the head of the account's chain, the account's keys.
 
-// strayRetention is how long subscriptions without an account are kept. Stripe resends an event for three days.
-const strayRetention = 30 * 24 * time.Hour
-
 var _ billing.Accounts = (*Store)(nil)
 
 // subscriptionRow is a row of billing_subscriptions.
@@ -140,31 +137,4 @@ func (s *Store) DueSubscriptions(ctx context.Context, provider string) (ids []st
 		Where("provider = ? AND status <> 'canceled' AND account_id IS NOT NULL", provider).
 		Where("least(paid_until, ends_at) <= ?", s.now()).Scan(ctx, &ids)
 	return ids, wrap(err, "listing subscriptions whose period is over")
-}
-
-// keyRetention is how long the hash of an ended key is kept (contract section 8).
-const keyRetention = 30 * 24 * time.Hour
-
-// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, refunds, and
-// subscriptions that never belonged to an account.
-func (s *Store) PruneBilling(ctx context.Context) error {
-	now := s.now()
-	for _, q := range []struct {
-		sql    string
-		before time.Time
-	}{
-		{"DELETE FROM api_keys WHERE state <> 'valid' AND ended_at < ?", now.Add(-keyRetention)},
-		{"DELETE FROM api_keys WHERE expires_at < ?", now.Add(-keyRetention)},
-		{"DELETE FROM key_limits AS l WHERE NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.id = l.key_id)", now},
-		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
-		{"DELETE FROM billing_tabs WHERE created_at < ?", now.Add(-billing.ClaimLife)},
-		{"DELETE FROM billing_refunds WHERE refunded_at < ?", now.Add(-refundRetention)},
-		{`DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?
-			AND id NOT IN (SELECT subscription_id FROM billing_refunds)`, now.Add(-strayRetention)},
-	} {
-		if _, err := s.db.ExecContext(ctx, q.sql, q.before); err != nil {
-			return fmt.Errorf("pruning billing: %w", err)
-		}
-	}
-	return nil
 }

@@ -293,7 +293,7 @@ func TestPruneBilling(t *testing.T) {
 	must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
 	prune := func() {
 		t.Helper()
-		noError(t, s.PruneBilling(t.Context()))
+		noError(t, s.Prune(t.Context()))
 	}
 	// Paid at the last moment, and delivered by Stripe at its last attempt.
 	now = now.Add(billing.PayLife + 3*24*time.Hour)

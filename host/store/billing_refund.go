@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -63,6 +62,3 @@ func (s *Store) Refunds(ctx context.Context, account string) ([]billing.Refund, 
 		s.now().Add(-refundRetention)).Scan(ctx, &refunds)
 	return refunds, wrap(err, "listing refunds")
 }
-
-// refundRetention is how long a refund is kept and shown.
-const refundRetention = 30 * 24 * time.Hour

@@ -165,7 +165,7 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	apply(t, s, subscriptionOf(c, billing.Active))
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	now = now.Add(billing.ClaimLife + time.Hour)
-	noError(t, s.PruneBilling(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	n := one[int](t, s, "SELECT count(*) FROM billing_checkouts")
 	mustHold(t, n == 0, "%d checkouts, want none", n)
 	for _, step := range []struct {
@@ -183,6 +183,7 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 func TestBackToFree(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t) // at noon on May 20
+	s.now = time.Now
 	l := ledgerOn(t, s, LedgerConfig{})
 	type testCase struct {
 		then      string

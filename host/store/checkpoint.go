@@ -29,31 +29,25 @@ func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []strin
 // its chain and size.
 func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
 	var rows []struct {
-		Chain      int
 		Size       int64
 		Note, Text string
 	}
-	// Includes checkpoints of the chain that were moved to another.
-	err = l.db.NewRaw(`SELECT chain, size, note, note || cosignatures AS text FROM audit_checkpoints
-		WHERE chain = ?0 AND size >= ?1 OR chain <> ?0 AND split_part(note, chr(10), 1) ~ ?2
-		ORDER BY size`, chain, from, fmt.Sprintf("/chain/%d(/after/[0-9]+)?$", chain)).Scan(ctx, &rows)
+	err = l.db.NewRaw(`SELECT size, note, note || cosignatures AS text FROM audit_checkpoints
+		WHERE chain = ? AND size >= ? ORDER BY size`, chain, from).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
 	}
 	for _, r := range rows {
 		lines := strings.SplitN(r.Note, "\n", 3)
-		if len(lines) == 3 && (r.Chain != chain || lines[1] != strconv.FormatInt(r.Size, 10)) {
+		origin, _, _ := strings.Cut(lines[0], "/after/")
+		if len(lines) == 3 && (!strings.HasSuffix(origin, fmt.Sprintf("/chain/%d", chain)) ||
+			lines[1] != strconv.FormatInt(r.Size, 10)) {
 			return nil, &audit.BreakError{Chain: chain, Seq: r.Size,
 				Reason: "the row of a checkpoint has another chain or size than the checkpoint"}
 		}
 		notes = append(notes, r.Text)
 	}
 	return notes, nil
-}
-
-// Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
-func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
-	return AuditLog{db: s.db}.Checkpoints(ctx, chain, from)
 }
 
 // OldCheckpoints returns the signed checkpoints of all chains that are stored for some time.
@@ -98,10 +92,11 @@ func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name
 // ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour, and the
 // newest with the signature of a witness. The hours are those of the database's clock.
 func (s *Store) ThinCheckpoints(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, `DELETE FROM audit_checkpoints AS c
-		WHERE signed_at < date_trunc('hour', now()) - interval '1 day'
-			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
-				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at)
-				AND (c.cosignatures = '' OR later.cosignatures <> ''))`)
+	chains, err := s.chains(ctx)
+	for _, chain := range chains {
+		if err == nil {
+			_, err = query(s.db, "thin_checkpoints", named{"chain": chain}).Exec(ctx)
+		}
+	}
 	return wrap(err, "thinning checkpoints")
 }

@@ -29,10 +29,36 @@ type condition struct {
 // clockReading is a time of the database and the host's time at that moment, which has a monotonic reading.
 type clockReading struct{ database, host time.Time }
 
+// latest is what a probe saw of data that hosts follow. While nothing has changed, it answers their polls without a
+// query. Notifications, which arrive sooner, discard it.
+type latest struct {
+	At         time.Time
+	Activation int64  // the id of the last one
+	Override   int64  // the number of the last change
+	Candidates int    // open ones
+	Lists      string // a digest of what is known of them
+}
+
+// unchanged returns what a probe saw lately, or nil.
+func (s *Store) unchanged() *latest {
+	if l := s.watched.latest.Load(); l != nil && time.Since(l.At) < 2*probeInterval {
+		return l
+	}
+	return nil
+}
+
+// Turn returns how long a host waits so that all hosts together poll once in d: they take turns. With more than ten
+// hosts they poll more often, so that none waits too long.
+func (s *Store) Turn(d time.Duration) time.Duration {
+	return d * time.Duration(min(max(1, s.watched.alive.Load()), 10))
+}
+
 // watched is the last known state of a store's database.
 type watched struct {
 	condition atomic.Pointer[condition]    // nil: not probed yet
 	clock     atomic.Pointer[clockReading] // nil: not read yet
+	latest    atomic.Pointer[latest]       // nil: not probed yet, or changed since
+	alive     atomic.Int64                 // hosts, as of this host's last beat
 	full      atomic.Bool                  // the last batch failed because the disk was full
 	lost      atomic.Bool                  // answered records are lost, see Ledger.Guard
 }
@@ -41,7 +67,7 @@ const (
 	probeInterval  = time.Second
 	retryInterval  = 250 * time.Millisecond // between probes while there is a problem
 	probeTimeout   = time.Second
-	clockReadings  = 3
+	clockReadings  = 3 // if the first one looks wrong
 	maxClockOffset = 2 * time.Second
 )
 
@@ -156,19 +182,19 @@ func (s *Store) probe(ctx context.Context) (found condition, err error) {
 	var state struct {
 		Standby, ReadOnly bool
 		Schema            string
-		At                time.Time
+		latest
 	}
 	var readings []clockOffset
-	for range clockReadings {
+	for len(readings) == 0 || len(readings) < clockReadings && clockProblem(readings) != nil {
 		before := s.hostNow()
-		err := conn.NewRaw(`SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean
-			AS read_only, (SELECT max(name) FROM schema_steps) AS schema, clock_timestamp() AS at`).Scan(ctx, &state)
-		if err != nil {
+		if err := query(conn, "probe").Scan(ctx, &state); err != nil {
 			return found, err
 		}
 		s.watched.clock.Store(&clockReading{state.At, time.Now()})
 		readings = append(readings, newClockOffset(before, state.At, s.hostNow()))
 	}
+	state.At = time.Now()
+	s.watched.latest.Store(&state.latest)
 	found.clock = clockProblem(readings)
 	problem := func(reason string) { found.database = &Problem{Part: "database", Reason: reason} }
 	switch {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -46,6 +45,9 @@ const (
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
+// pingAfter is how long a connection is idle before it is tried at its next use. What polls every second need not.
+const pingAfter = 3 * time.Second
+
 // connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
 // be reused. The simple protocol avoids preparing them and allows several statements in one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
@@ -54,7 +56,9 @@ func connect(url string, connections int) (*bun.DB, error) {
 		return nil, err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	pool := stdlib.OpenDB(*cfg)
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+		return p.IdleDuration > pingAfter
+	}))
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
@@ -129,9 +133,6 @@ func dial(ctx context.Context, url string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-//go:embed sql/unsuitable_settings.sql
-var unsuitableSettings string
-
 // checkSettings returns an error if a default of the server, the database or the role would make a host fail or lose
 // acknowledged writes. Statements outside transactions cannot set these themselves.
 func checkSettings(ctx context.Context, db *bun.DB) error {
@@ -140,7 +141,7 @@ func checkSettings(ctx context.Context, db *bun.DB) error {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
-		return tx.NewRaw(unsuitableSettings).Scan(ctx, &wrong)
+		return query(tx, "unsuitable_settings").Scan(ctx, &wrong)
 	})
 	if err != nil {
 		return fmt.Errorf("reading settings: %w", err)

@@ -3,9 +3,12 @@ package store
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"database/sql"
+	"errors"
+	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
 	"assay/host/audit"
@@ -15,9 +18,6 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/entity"
 )
-
-//go:embed sql/search_checks.sql
-var searchChecks string
 
 // SearchChecks lists an account's checks. It fails with check.ErrUnauthorized.
 func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
@@ -50,7 +50,7 @@ func (s *Store) searchChecks(
 		Matches bool
 		Number  int
 	}
-	if err := s.db.NewRaw(searchChecks, args).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "search_checks", args).Scan(ctx, &rows); err != nil {
 		return nil, err
 	}
 	page := &decision.Page{Checks: []decision.Check{}}
@@ -96,8 +96,50 @@ func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (req
 	return r, orElse(err, check.ErrUnauthorized)
 }
 
-//go:embed sql/recorded_check.sql
-var recordedCheck string
+// recordedRow is a check with what belongs to it.
+type recordedRow struct {
+	auditRow
+	reviewColumns
+	Event, State string
+	Attempts     int
+	Label        *feedback.Label
+	SealedNote   []byte
+	GivenAt      time.Time
+	Scored       bool  // layer scores are kept with the feedback
+	First        int64 // the number of the record that is leaf 0 of the chain's tree; 0: the tree has not begun
+	checkpointColumns
+}
+
+// readCheck reads one of the account's checks by its reference. If e is not nil, the check must be of that value. It
+// fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
+func (s *Store) readCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (row recordedRow, err error) {
+	r, err := s.findHolder(ctx, s.db, c)
+	if err != nil {
+		return row, err
+	}
+	args := named{"chain": r.Chain, "ref": ref, "account": r.AccountID}
+	for _, span := range recordedWithin(ref) {
+		args["from"], args["until"] = span[0], span[1]
+		if err = query(s.db, "recorded_check", args).Scan(ctx, &row); !errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+	}
+	err = orElse(err, feedback.ErrUnknownCheck)
+	if err == nil && e != nil && !bytes.Equal(row.Pseudonym, s.pseudonym(r, *e)) {
+		err = &entity.InvalidError{Field: string(e.Type), Reason: "is not the value of this check"}
+	}
+	return row, err
+}
+
+// recordedWithin returns the spans of time in which a check with a reference can have been recorded: at about the time
+// that the reference names, and then at any time, because references need not name one.
+func recordedWithin(ref string) (spans [][2]time.Time) {
+	id, err := ulid.ParseStrict(strings.TrimPrefix(ref, "chk_"))
+	if at := id.Timestamp(); err == nil {
+		spans = append(spans, [2]time.Time{at.Add(-time.Minute), at.Add(time.Minute)})
+	}
+	return append(spans, [2]time.Time{{}, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})
+}
 
 // RecordedCheck implements [decision.Records].
 func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
@@ -110,27 +152,9 @@ func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e
 func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
 	*decision.Details, error,
 ) {
-	r, err := s.findHolder(ctx, s.db, c)
+	row, err := s.readCheck(ctx, c, ref, e)
 	if err != nil {
 		return nil, err
-	}
-	var row struct {
-		auditRow
-		reviewColumns
-		Event, State string
-		Attempts     int
-		Label        *feedback.Label
-		SealedNote   []byte
-		GivenAt      time.Time
-		checkpointColumns
-	}
-	err = s.db.NewRaw(recordedCheck, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
-	err = orElse(err, feedback.ErrUnknownCheck)
-	if err != nil {
-		return nil, err
-	}
-	if e != nil && !bytes.Equal(row.Pseudonym, s.pseudonym(r, *e)) {
-		return nil, &entity.InvalidError{Field: string(e.Type), Reason: "is not the value of this check"}
 	}
 	leaf := audit.Leaf(row.Nonce, row.row().Record)
 	details := &decision.Details{
@@ -144,7 +168,7 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 		details.Webhook = &decision.Delivery{Event: row.Event, State: row.State, Attempts: row.Attempts}
 	}
 	if row.Label != nil {
-		kept, err := s.kept(feedbackRow{Ref: row.Ref, SealedNote: row.SealedNote})
+		kept, err := s.kept(row.feedback())
 		if err != nil {
 			return nil, err
 		}
@@ -153,6 +177,30 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 	}
 	details.Review, err = s.openReview(ref, row.reviewColumns)
 	return details, err
+}
+
+// CheckRecord is the record of a check in the audit log.
+type CheckRecord struct {
+	audit.Row
+	Chain      int
+	First      int64  // the number of the record that is leaf 0 of the chain's tree; 0: the tree has not begun
+	Activation []byte // the hash of the activation that put the check's lineup in force; nil: it was not signed
+}
+
+// CheckRecord returns the record of a check of the caller's account. It fails with feedback.ErrUnknownCheck, also if
+// the record was erased, and check.ErrUnauthorized.
+func (s *Store) CheckRecord(ctx context.Context, c check.Caller, ref string) (found CheckRecord, err error) {
+	row, err := s.readCheck(ctx, c, ref, nil)
+	if reason := row.corruption(); err == nil && reason != "" {
+		err = &audit.BreakError{Chain: row.Chain, Seq: row.Seq, Reason: reason}
+	}
+	if err == nil {
+		found = CheckRecord{Row: row.row(), Chain: row.Chain, First: row.First}
+		err = s.db.NewRaw(`SELECT hash FROM lineup_activations WHERE ?0 IN (revision, canary_revision)
+			ORDER BY activated_at <= ?1 DESC, id DESC LIMIT 1`, row.Revision, row.RecordedAt).Scan(ctx, &found.Activation)
+		err = orElse(err, nil) // the lineup was not signed
+	}
+	return found, withOutage(wrap(err, "reading the record of a check"))
 }
 
 // checkpointColumns are a stored checkpoint, in a row of a check.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/decision"
@@ -221,4 +223,22 @@ func BenchmarkRecordedChecks(b *testing.B) {
 			noError(b, export.Close())
 		}
 	})
+}
+
+// A reference names the time of its check, so that a look-up reads one partition.
+func TestReferenceNamesItsPartition(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "it reads a plan")
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	r := at(allowed(t, caller), time.Now())
+	noError(t, l.Append(t.Context(), r))
+	span := recordedWithin(r.Decision.Ref)[0]
+	rows := must(session(t, s.url).Query(t.Context(), fmt.Sprintf(`EXPLAIN SELECT FROM audit_records WHERE chain = 0
+		AND ref = '%s' AND recorded_at BETWEEN '%s' AND '%s'`, r.Decision.Ref, span[0].Format(time.RFC3339Nano),
+		span[1].Format(time.RFC3339Nano))))(t)
+	plan := strings.Join(must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
+	holds(t, strings.Count(plan, " on "+partition(time.Now())) > 0 && !strings.Contains(plan, "other") &&
+		!strings.Contains(plan, partition(time.Now().AddDate(0, 2, -27))), "the plan reads other partitions:\n%s", plan)
+	found := must(s.CheckRecord(t.Context(), caller, r.Decision.Ref))(t)
+	expect(t, "the check's record", found.Record.Ref, r.Decision.Ref)
 }

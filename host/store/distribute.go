@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,6 +22,7 @@ var ErrNoCitus = errors.New("this database does not have the Citus extension: in
 var distributedTables = []struct{ table, column string }{
 	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
 	{"audit_records", "chain"},
+	{"state_records", "chain"},
 	{"audit_anchors", "chain"},
 	{"audit_trees", "chain"},
 	{"audit_tiles", "chain"},
@@ -56,7 +56,7 @@ var distributedTables = []struct{ table, column string }{
 
 // localTables stay on the coordinator, where all nodes can reach them. A host writes to hosts every two seconds and to
 // rate_uses every second, and each change of a reference table is a commit in two phases on all nodes.
-var localTables = []string{"hosts", "candidates", "candidate_hosts", "rate_uses"}
+var localTables = []string{"hosts", "candidates", "candidate_hosts", "jobs", "rate_uses"}
 
 // Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is
 // distributed, and added again with the second.
@@ -154,9 +154,6 @@ func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(don
 	return steps, err
 }
 
-//go:embed sql/undistributed_tables.sql
-var undistributedTables string
-
 // pendingTables returns the tables that are not distributed yet: first the reference tables, each after those that it
 // refers to.
 func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
@@ -165,7 +162,7 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 		Bytes  int64
 		Refers []string
 	}
-	tables, err := collect[pending](ctx, conn, undistributedTables, localTables)
+	tables, err := collect[pending](ctx, conn, statement("undistributed_tables"), localTables)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +192,7 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 		if d.table == "webhook_events" {
 			step.statements = append(step.statements, dropAttemptsKey)
 		}
-		keys, err := collect[struct{ Name, Drop, Replace string }](ctx, conn, unfitKeys, d.table, d.column)
+		keys, err := collect[struct{ Name, Drop, Replace string }](ctx, conn, statement("unfit_keys"), d.table, d.column)
 		if err != nil {
 			return nil, err
 		}
@@ -237,15 +234,8 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 	return append(references, steps...), nil
 }
 
-//go:embed sql/unfit_keys.sql
-var unfitKeys string
-
-// nodeByNode replaces graph_known on a cluster: Citus cannot join nodes with their sightings, nor keep plans.
-//
-//go:embed sql/citus_graph_known.sql
-var nodeByNode string
-
-// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans.
+// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans. Citus cannot do
+// that, nor join nodes with their sightings.
 func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
 		WHERE pronamespace = current_schema()::regnamespace AND 'plan_cache_mode=force_generic_plan' = ANY (proconfig)
@@ -254,22 +244,19 @@ func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err erro
 		step := Step{Name: f.Name, Kind: "function", As: "planned for each call",
 			statements: []string{"ALTER FUNCTION " + f.Name + " RESET plan_cache_mode"}}
 		if f.Name == "graph_known" {
-			step.As, step.statements = "one node at a time", []string{nodeByNode}
+			step.As, step.statements = "one node at a time", []string{statement("citus_graph_known")}
 		}
 		steps = append(steps, step)
 	}
 	return steps, err
 }
 
-//go:embed sql/undistributed_functions.sql
-var undistributedFunctions string
-
 // pendingFunctions returns the functions that are not on every node, or that are not delegated although they should be.
 func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	functions, err := collect[struct {
 		Name, Signature       string
 		Everywhere, Delegated bool
-	}](ctx, conn, undistributedFunctions, tablesBy("chain"))
+	}](ctx, conn, statement("undistributed_functions"), tablesBy("chain"))
 	for _, f := range functions {
 		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
 		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)

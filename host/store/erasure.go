@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -45,25 +46,16 @@ type erasedRow struct {
 // privacy.ErrUnknownSubject if the request names a reference instead of an entity, with a privacy.LargeError before it
 // erases anything, or with a *check.DoubtError if some of the data may be erased.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
-	if c.Key != operatorKey { // whose command may take long
-		if err := s.requireSmall(ctx, c, selector); err != nil {
-			return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
-		}
+	e := &erasing{caller: c, selector: selector, most: privacy.AtOnce}
+	if c.Key == operatorKey { // whose command may take long
+		e.most = math.MaxInt
 	}
-	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
-		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
-	}
-	total := &privacy.ErasureResult{Erasures: []privacy.Erasure{}}
-	var err error
-	// First, because the records may be what names the subject.
-	if total.Overrides, total.Subject, err = s.eraseOverrides(ctx, c, selector); err != nil {
-		return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
-	}
-	e := &erasing{caller: c, selector: selector}
+	total := &privacy.ErasureResult{}
 	for more := true; more; {
 		batch, err := s.eraseStep(ctx, e)
-		if total.Overrides > 0 && errors.Is(err, privacy.ErrUnknownSubject) {
-			return total, nil // there were only overrides
+		if e.overrides > 0 && errors.Is(err, privacy.ErrUnknownSubject) { // there were only overrides
+			batch, err = erasureBatch{}, nil
+			batch.Subject, batch.Erasures = e.p.reference(), e.p.erasures
 		}
 		if err != nil {
 			err = fmt.Errorf("erasing subject: %w", err)
@@ -79,6 +71,7 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		total.Links += batch.Links
 		more = batch.more
 	}
+	total.Overrides = e.overrides
 	return total, nil
 }
 
@@ -86,13 +79,15 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 type erasing struct {
 	caller   check.Caller
 	selector privacy.Selector
+	most     int    // with more records, it fails with a privacy.LargeError before it erases anything; 0: no limit
 	node     []byte // of the subject, if it was known before or an earlier read found it
 	started  bool   // an earlier step erased something
 
-	// What the last read found.
-	r    requester
-	p    subject
-	rows []auditRow // not erased yet
+	resolved  bool // the requester and the subject are known
+	r         requester
+	p         subject
+	overrides int        // that were removed
+	rows      []auditRow // not erased yet, as of the last read
 }
 
 // erasureBatch is the result of one step of an erasure.
@@ -108,7 +103,7 @@ func (s *Store) eraseStep(ctx context.Context, e *erasing) (batch erasureBatch, 
 	err = again(func() (err error) {
 		batch, err = s.tryErase(ctx, e)
 		if err != nil {
-			e.rows = nil // read again
+			e.rows, e.resolved = nil, false // read again
 		}
 		return err
 	})
@@ -129,69 +124,70 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 	case len(e.rows) > 0 && e.p.node == nil:
 		return batch, errNodeUnknown
 	}
-	if err := s.notifyErasure(ctx, e.p.pseudonym); err != nil {
-		return batch, err
-	}
-	if e.p.node != nil {
-		batch.Links, err = once[int](ctx, s, "SELECT graph_forget_links(?chain, ?account, ?node, ?most)", named{
-			"chain": e.r.Chain, "account": e.r.AccountID, "node": e.p.node, "most": forgetLinks})
-		if err != nil {
-			return batch, err
-		}
-		if batch.Links > 0 {
-			e.started, batch.more = true, true
-			return batch, nil
-		}
-	}
 	rows := e.rows[:min(len(e.rows), eraseBatch)]
-	done, recorded, err := s.eraseRows(ctx, e.r, e.p, rows, &batch)
+	done, deleted, err := s.eraseRows(ctx, e.r, e.p, rows)
 	if err != nil {
 		return batch, err
 	}
-	if !recorded {
-		if len(e.p.erasures) == 0 && e.selector.Entity == nil && !e.started {
-			return batch, privacy.ErrUnknownSubject
+	batch.Events, batch.Sightings, batch.Links = deleted.Events, deleted.Sightings, deleted.Links
+	switch {
+	case deleted.Partial:
+		e.started, batch.more = true, true
+	case !deleted.Recorded && len(e.p.erasures) == 0 && e.selector.Entity == nil && !e.started:
+		return batch, privacy.ErrUnknownSubject
+	case deleted.Recorded:
+		e.started, e.rows = true, e.rows[len(rows):]
+		e.p.erasures = append(e.p.erasures, done)
+		batch.Checks, batch.Erasures, batch.more = done.Checks, e.p.erasures, len(rows) > 0
+		if e.selector.Entity == nil {
+			e.selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
 		}
-		return batch, nil
-	}
-	e.started, e.rows = true, e.rows[len(rows):]
-	e.p.erasures = append(e.p.erasures, done)
-	batch.Checks, batch.Erasures, batch.more = done.Checks, e.p.erasures, len(rows) > 0
-	if e.selector.Entity == nil {
-		e.selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
 	}
 	return batch, nil
 }
 
-// readErasable reads up to eraseRead records of a subject, and deletes its exports.
-func (s *Store) readErasable(ctx context.Context, e *erasing) error {
-	err := s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if e.r, err = s.findRequester(ctx, tx, e.caller); err != nil {
+// readErasable reads up to eraseRead records of a subject. At first it also finds the requester and the subject, and
+// removes the account's overrides of it: the records may be what names it.
+func (s *Store) readErasable(ctx context.Context, e *erasing) (err error) {
+	if !e.resolved {
+		if e.r, err = s.findRequester(ctx, s.db, e.caller); err != nil {
 			return err
 		}
-		if e.p, err = s.findSubject(ctx, tx, e.r, e.selector); err != nil || e.p.pseudonym == nil {
+		if e.p, err = s.nameSubject(ctx, s.db, e.r, e.selector); err != nil {
 			return err
 		}
-		return tx.NewSelect().TableExpr("? AS r", e.r.ofSubject(e.p.pseudonym)).
-			Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", e.r.AccountID).
-			Order("seq").Limit(eraseRead).Scan(ctx, &e.rows)
-	})
-	if err != nil || e.p.pseudonym == nil {
+	}
+	if e.p.pseudonym == nil {
+		return nil
+	}
+	err = s.db.NewSelect().TableExpr("? AS r", e.r.ofSubject(e.p.pseudonym)).
+		Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", e.r.AccountID).
+		Order("seq").Limit(eraseRead).Scan(ctx, &e.rows)
+	if err != nil || e.resolved {
+		return err
+	}
+	if len(e.rows) > e.most && e.most > 0 && !e.started {
+		return privacy.LargeError{}
+	}
+	// After the records: if another erasure was faster, it is among those that are read now.
+	if err := s.completeSubject(ctx, s.db, e.r, &e.p); err != nil {
 		return err
 	}
 	if e.p.node == nil {
 		e.p.node = e.node
 	}
-	e.node = e.p.node
-	return s.deleteExports(ctx, e.r, e.p)
-}
-
-// notifyErasure tells every host that a subject is about to be erased, so that they forget its checks. It precedes each
-// step: hosts are told even if this one ends right after the erasure, and after its last step no check of the subject
-// that it covers is left.
-func (s *Store) notifyErasure(ctx context.Context, pseudonym []byte) error {
-	_, err := s.db.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, string(erasureOf(pseudonym)))
-	return wrap(err, "notifying hosts")
+	e.node, e.resolved = e.p.node, true
+	if e.p.waiting {
+		if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
+			s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
+		}
+	}
+	if e.p.overridden {
+		n, err := s.eraseOverrides(ctx, e.r, e.p)
+		e.overrides += n
+		return err
+	}
+	return nil
 }
 
 // errNodeUnknown prevents a partial erasure: no check of the subject leads to its node in the reputation graph, because
@@ -204,12 +200,13 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 type deletion struct {
 	Events, Sightings, Links int
 	Recorded                 bool // there was anything to erase
+	Partial                  bool // only links were deleted, because the node has many
 }
 
-// eraseRows erases a subject's rows and its node in the reputation graph, and appends a record of that to the chain. It
-// reports false if there was nothing to erase.
-func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow, batch *erasureBatch) (
-	done privacy.Erasure, recorded bool, err error) {
+// eraseRows erases a subject's rows, its exports and its node in the reputation graph, and appends a record of that to
+// the chain. Every host is told, so that it forgets the subject's checks.
+func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow) (done privacy.Erasure,
+	deleted deletion, err error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	done = privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
 	seqs, times, refs := make([]int64, len(rows)), make([]time.Time, len(rows)), make([]string, len(rows))
@@ -217,7 +214,7 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 	signed := make([]audit.Erased, len(rows))
 	for i, row := range rows {
 		if len(row.Leaf) != len(audit.Hash{}) {
-			return done, false, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
+			return done, deleted, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
 		}
 		seqs[i], times[i], refs[i], leaves[i] = row.Seq, row.RecordedAt, row.Ref, row.Leaf
 		tombstones[i] = s.tombstone(r, "ref", row.Ref)
@@ -228,18 +225,17 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 	}
 	digest, err := s.signer.SignErasure(r.Chain, signed)
 	if err != nil {
-		return done, false, err
+		return done, deleted, err
 	}
 	record := audit.Record{Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
 		Digest: digest}
-	deleted, err := once[deletion](ctx, s,
-		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs, ?times, ?refs,
+	deleted, err = once[deletion](ctx, s,
+		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?most, ?subject, ?seqs, ?times, ?refs,
 		?leaves, ?tombstones, ?checks, ?entry)`, named{
 			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
-			"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
+			"node": p.node, "most": forgetLinks, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
 			"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),
 			"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
 		})
-	batch.Events, batch.Sightings, batch.Links = deleted.Events, deleted.Sightings, deleted.Links
-	return done, deleted.Recorded, orUnauthorized(err)
+	return done, deleted, orUnauthorized(err)
 }

@@ -1,8 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
-	_ "embed"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,17 +120,15 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	}
 	var after int64
 	if page.After != "" {
-		var found []int64
-		err := tx.NewSelect().TableExpr(ofRef, r.Chain, page.After).Column("seq").
-			Where("pseudonym = ? AND account_id = ?", p.pseudonym, r.AccountID).Scan(ctx, &found)
-		if err != nil {
+		found, err := s.findRef(ctx, tx, r, page.After)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}
-		if len(found) == 0 {
+		if err != nil || !bytes.Equal(found.Pseudonym, p.pseudonym) {
 			return nil, &entity.InvalidError{Field: "after",
 				Reason: "must be the reference of one of the subject's checks"}
 		}
-		after = found[0]
+		after = found.Seq
 	}
 	err := tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("count(*)").
 		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &export.Total)
@@ -156,9 +155,6 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	return export, nil
 }
 
-//go:embed sql/export_checks.sql
-var exportChecks string
-
 // readChecks reads the checks among records after a place of the chain, in its order, each with its webhook event,
 // feedback and review.
 func (s *Store) readChecks(
@@ -179,7 +175,7 @@ func (s *Store) readChecks(
 		GivenAt                       time.Time
 		reviewColumns
 	}
-	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": records, "account": r.AccountID,
+	err := query(tx, "export_checks", named{"chain": r.Chain, "records": records, "account": r.AccountID,
 		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err

@@ -234,7 +234,7 @@ func TestPruneSettlements(t *testing.T) {
 		`UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock)
 			WHERE batch = 'old'`)
 	clock.advance(t, 12*time.Hour+time.Second)
-	noError(t, s.PruneSettlements(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "settlements", one[string](t, s,
 		"SELECT string_agg(convert_from(batch, 'UTF8'), ',') FROM ledger_settlements"), "new")
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,9 +35,6 @@ func lockFeeds(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(feedLock))
 	return err
 }
-
-//go:embed sql/import_feed.sql
-var importFeedStatement string
 
 // ImportFeed replaces the content of the list named list.Name with the entries that next returns until io.EOF. The
 // import is atomic: the previous content applies until it succeeds. Unchanged entries are not written again. It fails
@@ -90,7 +87,7 @@ func (s *Store) importFeed(
 		}
 		now := s.now().UTC()
 		var id int
-		err = tx.QueryRow(ctx, importFeedStatement, list.Name, string(list.Kind), list.Category, list.Source,
+		err = tx.QueryRow(ctx, statement("import_feed"), list.Name, string(list.Kind), list.Category, list.Source,
 			string(list.Format), list.Licence, change.Entries, now, list.ExpiresAt, list.FreshUntil).Scan(&id)
 		if err != nil {
 			return err
@@ -262,16 +259,26 @@ func (s *Store) compactEntries(ctx context.Context) {
 	}
 }
 
+// readLists are lists as they were read, and the digest that a probe saw before.
+type readLists struct {
+	lists  []feed.List
+	digest string
+}
+
 // Feeds returns the imported lists by name, including expired ones.
 func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
+	seen, read := s.unchanged(), s.lists.Load()
+	if seen != nil && read != nil && read.digest == seen.Lists {
+		return slices.Clone(read.lists), nil
+	}
 	lists := []feed.List{}
 	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at,
 		fresh_until, expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
+	if err == nil && seen != nil {
+		s.lists.Store(&readLists{slices.Clone(lists), seen.Lists})
+	}
 	return lists, wrap(err, "reading lists")
 }
-
-//go:embed sql/feed_names.sql
-var feedNamesQuery string
 
 // FeedNames returns up to limit named entries of a list, in the order of their nodes, starting after the given one.
 // Entries for single pages on hosts that are on a good list are left out.
@@ -279,14 +286,11 @@ func (s *Store) FeedNames(ctx context.Context, listID int, after []byte, limit i
 	names := []reputation.ListedName{}
 	after = append([]byte{}, after...) // nil would be NULL
 	args := named{"list": listID, "after": after, "limit": limit, "now": s.now().UTC()}
-	if err := s.db.NewRaw(feedNamesQuery, args).Scan(ctx, &names); err != nil {
+	if err := query(s.db, "feed_names", args).Scan(ctx, &names); err != nil {
 		return nil, fmt.Errorf("reading entries of a list: %w", err)
 	}
 	return names, nil
 }
-
-//go:embed sql/feed_listings.sql
-var feedListingsQuery string
 
 // Listings returns the entries for the given nodes in all lists in force, ordered by list name.
 func (s *Store) Listings(ctx context.Context, nodes []reputation.Node) ([]reputation.Listing, error) {
@@ -307,7 +311,7 @@ func (s *Store) Listings(ctx context.Context, nodes []reputation.Node) ([]reputa
 		Ranks []byte
 	}
 	args := named{"nodes": bun.List(keys), "prefixes": bun.List(prefixes), "now": s.now().UTC()}
-	if err := s.db.NewRaw(feedListingsQuery, args).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "feed_listings", args).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("looking up entities in lists: %w", err)
 	}
 	var found []reputation.Listing

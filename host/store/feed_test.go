@@ -291,9 +291,9 @@ func TestRegistration(t *testing.T) {
 	wantStored("example.com", dateless, true)
 
 	now = noon.Add(registrationMaxAge)
-	noError(t, s.PruneRegistrations(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	wantStored("example.com", dateless, true)
 	now = noon.Add(registrationMaxAge + 2*time.Minute)
-	noError(t, s.PruneRegistrations(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	wantStored("example.com", registration.Record{}, false)
 }

@@ -1,18 +1,14 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
@@ -54,38 +50,21 @@ func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *ent
 	return kept, withOutage(wrap(err, "reading feedback"))
 }
 
-func (s *Store) readFeedback(
-	ctx context.Context, c check.Caller, ref string, e *entity.Entity,
-) (*feedback.Kept, error) {
-	r, err := s.findHolder(ctx, s.db, c)
-	if err != nil {
+func (s *Store) readFeedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept, error) {
+	row, err := s.readCheck(ctx, c, ref, e)
+	if err != nil || row.Label == nil {
 		return nil, err
 	}
-	record, err := s.findCheck(ctx, s.db, r, ref)
-	if err != nil {
-		return nil, err
-	}
-	if e != nil && !bytes.Equal(record.Pseudonym, s.pseudonym(r, *e)) {
-		return nil, &entity.InvalidError{Field: string(e.Type), Reason: "is not the value of this check"}
-	}
-	var row feedbackRow
-	err = s.db.NewSelect().Model(&row).Where("chain = ? AND seq = ?", record.Chain, record.Seq).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.kept(row)
+	return s.kept(row.feedback())
 }
 
-// findCheck reads the record of one of the account's checks. It fails with feedback.ErrUnknownCheck.
-func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref string) (auditRow, error) {
-	var record auditRow
-	err := db.NewSelect().TableExpr(ofRef, r.Chain, ref).
-		Column("chain", "seq", "recorded_at", "ref", "type", "pseudonym", "sealed_node").
-		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &record)
-	return record, orElse(err, feedback.ErrUnknownCheck)
+// feedback returns the row of the check's feedback, if there is one.
+func (r recordedRow) feedback() feedbackRow {
+	row := feedbackRow{Ref: r.Ref, Type: r.Type, Label: *r.Label, SealedNote: r.SealedNote, GivenAt: r.GivenAt}
+	if r.Scored {
+		row.Layers = []byte{}
+	}
+	return row
 }
 
 // KeepFeedback implements [feedback.Store].
@@ -129,19 +108,17 @@ func (s *Store) RevokeFeedback(ctx context.Context, c check.Caller, ref string) 
 func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, args named) (
 	record auditRow, scored bool, err error) {
 	err = again(func() error {
-		r, err := s.findHolder(ctx, s.db, c)
+		row, err := s.readCheck(ctx, c, ref, nil)
 		if err != nil {
 			return err
 		}
-		if record, err = s.findCheck(ctx, s.db, r, ref); err != nil {
-			return err
-		}
+		record = row.auditRow
 		// A check that was altered does not lead to a node, and has no vote.
 		node, err := s.keys.OpenNode(record.SealedNode, nodeContext(ref))
 		if err != nil {
 			node = nil
 		}
-		maps.Copy(args, named{"chain": record.Chain, "seq": record.Seq, "ref": record.Ref, "account": r.AccountID,
+		maps.Copy(args, named{"chain": record.Chain, "seq": record.Seq, "ref": record.Ref, "account": record.AccountID,
 			"pseudonym": record.Pseudonym, "type": record.Type, "at": record.RecordedAt, "node": node})
 		scored, err = once[bool](ctx, s,
 			`SELECT give_feedback(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at, ?node,

@@ -31,15 +31,12 @@ var (
 )
 
 // BeatHost implements fleet.Roster.
-func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State) error {
-	_, err := s.db.NewRaw(`INSERT INTO hosts AS h (id, name, activation, revision, refused, problem, canary)
-		VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem, ?canary)
-		ON CONFLICT (id) DO UPDATE SET seen_at = EXCLUDED.seen_at, activation = EXCLUDED.activation,
-			revision = EXCLUDED.revision, refused = EXCLUDED.refused, problem = EXCLUDED.problem,
-			canary = EXCLUDED.canary`,
-		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
-			"refused": state.Refused, "problem": state.Problem, "canary": state.Canary}).Exec(ctx)
-	return wrap(err, "writing host")
+func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State) (alive int, err error) {
+	err = query(s.db, "beat_host", named{"id": id, "name": name, "activation": state.Activation,
+		"revision": state.Revision, "refused": state.Refused, "problem": state.Problem, "canary": state.Canary,
+		"silent": fleet.SilentAfter.String()}).Scan(ctx, &alive)
+	s.watched.alive.Store(int64(alive))
+	return alive, wrap(err, "writing host")
 }
 
 // ReportShadow implements fleet.Roster.
@@ -54,28 +51,12 @@ func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, e
 	return reports, wrap(err, "reading what shadow layers found")
 }
 
-// LiveHosts implements fleet.Roster.
-func (s *Store) LiveHosts(ctx context.Context) (alive int, err error) {
-	err = s.db.NewRaw("SELECT count(*) FROM hosts WHERE seen_at >= now() - ?::interval", fleet.SilentAfter.String()).
-		Scan(ctx, &alive)
-	return alive, wrap(err, "counting hosts")
-}
-
 // RemoveHost implements fleet.Roster.
 func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	if _, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx); err != nil {
 		return fmt.Errorf("removing host: %w", err)
 	}
 	return nil
-}
-
-// PruneHosts deletes hosts and candidates whose process was killed an hour ago.
-func (s *Store) PruneHosts(ctx context.Context) error {
-	_, err := s.db.NewRaw("DELETE FROM hosts WHERE seen_at < now() - interval '1 hour'").Exec(ctx)
-	if err == nil {
-		_, err = s.db.NewRaw("DELETE FROM candidates WHERE expires < now()").Exec(ctx)
-	}
-	return wrap(err, "pruning hosts")
 }
 
 // Hosts implements fleet.Store.
@@ -138,6 +119,9 @@ func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
 
 // Candidates lists the newest candidates that have not expired, oldest first.
 func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, err error) {
+	if seen := s.unchanged(); seen != nil && seen.Candidates == 0 {
+		return nil, nil
+	}
 	err = s.db.NewRaw(`SELECT id, coalesce(signed, '') AS signed, coalesce(document, '') AS document FROM candidates
 		WHERE expires > now() AND octet_length(coalesce(signed, document)) <= ? ORDER BY made_at DESC, id DESC LIMIT ?`,
 		maxCandidateBytes, maxCandidates).Scan(ctx, &candidates)

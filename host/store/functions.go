@@ -122,7 +122,7 @@ var keepOnCluster = `DO $cluster$
 	BEGIN
 		IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
 			ALTER FUNCTION ledger_append RESET plan_cache_mode;
-			` + nodeByNode + `;
+			` + statement("citus_graph_known") + `;
 		END IF;
 	END $cluster$`
 

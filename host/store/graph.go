@@ -3,11 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -98,55 +95,6 @@ func (s *Store) forgetApplied(ctx context.Context, accountID string) (sightings,
 	return sightings, links, nil
 }
 
-// graphPruneBatch bounds the rows of the graph that one transaction locks, because others may have to wait for them.
-const graphPruneBatch = 5_000
-
-// PruneSightings deletes rows that are too old to count from the graph. It scans whole tables, because an index on
-// last_seen would slow down every check. Rows that are locked are skipped until the next run, so that there are no
-// deadlocks. Each statement commits by itself: the projection waits for its rows, and this host may stop.
-func (s *Store) PruneSightings(ctx context.Context) error {
-	oldest := s.now().UTC().Add(-sightingMaxAge)
-	for _, table := range []string{"graph_edges", "graph_sightings", "graph_unreadable"} {
-		seen := "last_seen"
-		if table == "graph_unreadable" {
-			seen = "found_at"
-		}
-		distributed, err := s.distributed(ctx, table)
-		for deleted := graphPruneBatch; err == nil && deleted == graphPruneBatch; {
-			err = s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-				deleted, err = pruneOld(ctx, conn, table, seen, oldest, distributed)
-				return err
-			})
-		}
-		if err != nil {
-			return fmt.Errorf("pruning the reputation graph: %w", err)
-		}
-	}
-	return nil
-}
-
-// pruneOld deletes up to graphPruneBatch old rows that are not locked and returns how many. From a distributed table it
-// deletes as many from each shard, each in a transaction of its own, and returns the largest number: Citus locks and
-// limits rows of one shard at a time.
-func pruneOld(ctx context.Context, conn *pgx.Conn, table, seen string, oldest time.Time, distributed bool) (n int,
-	err error) {
-	statement := fmt.Sprintf(`DELETE FROM %%1$s WHERE ctid IN (
-		SELECT ctid FROM %%1$s WHERE %s <= '%s' LIMIT %d FOR UPDATE SKIP LOCKED)`, seen,
-		oldest.Format(time.RFC3339Nano), graphPruneBatch)
-	if !distributed {
-		tag, err := conn.Exec(ctx, strings.ReplaceAll(statement, "%1$s", table))
-		return int(tag.RowsAffected()), err
-	}
-	var failed *string
-	err = conn.QueryRow(ctx, `SELECT string_agg(result, '; ') FILTER (WHERE NOT success),
-			coalesce(max(substring(result FROM '^DELETE (\d+)$')::int), 0)
-		FROM run_command_on_shards($1::text::regclass, $2)`, table, statement).Scan(&failed, &n)
-	if err == nil && failed != nil {
-		err = errors.New(*failed)
-	}
-	return n, err
-}
-
 // ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings,
 // including those that are not applied yet. It returns how many sightings and links there were. An empty account
 // selects those of all accounts.
@@ -168,9 +116,6 @@ func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.
 	return deleted.Sightings, deleted.Links, nil
 }
 
-//go:embed sql/export_sightings.sql
-var exportSightings string
-
 // readSightings reads an account's contribution to the reputation graph about a subject, including contributions that
 // are not applied yet, or nil if there is none.
 func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p subject) (*privacy.Sightings, error) {
@@ -178,7 +123,7 @@ func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p sub
 		return nil, nil
 	}
 	var rows []sightingRow
-	err := tx.NewRaw(exportSightings, named{"node": p.node, "account": r.AccountID}).Scan(ctx, &rows)
+	err := query(tx, "export_sightings", named{"node": p.node, "account": r.AccountID}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}

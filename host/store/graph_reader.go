@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"math"
 	"slices"
 	"time"
@@ -312,12 +311,6 @@ func (r *graphReader) judge(ctx context.Context, neighbours map[int][]neighbour)
 	return nil
 }
 
-//go:embed sql/graph_badness.sql
-var neighboursQuery string
-
-//go:embed sql/graph_listed.sql
-var listedNodesQuery string
-
 // badness returns the badness, from 0 to 1, of each neighbour that is an entity, by its node followed by its account.
 func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[string]float64, error) {
 	bad := map[string]float64{}
@@ -337,13 +330,13 @@ func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[
 		}
 	}
 	var rows []observed
-	err := r.store.db.NewRaw(neighboursQuery, named{"nodes": pgdialect.Array(nodes),
+	err := query(r.store.db, "graph_badness", named{"nodes": pgdialect.Array(nodes),
 		"accounts": pgdialect.Array(accounts), "distinct": pgdialect.Array(distinct)}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}
 	var listed [][]byte
-	err = r.store.db.NewRaw(listedNodesQuery, named{"nodes": pgdialect.Array(distinct), "now": r.now}).
+	err = query(r.store.db, "graph_listed", named{"nodes": pgdialect.Array(distinct), "now": r.now}).
 		Scan(ctx, &listed)
 	if err != nil {
 		return nil, err

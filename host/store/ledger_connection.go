@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -73,7 +74,7 @@ const warned = "warned"
 // connection is a connection of the ledger, taken from its pool.
 type connection struct {
 	sql bun.Conn
-	pg  *pgconn.PgConn
+	pg  *pgx.Conn
 
 	mu       sync.Mutex
 	released bool
@@ -86,7 +87,7 @@ func acquire(ctx context.Context, db *bun.DB) (*connection, error) {
 		return nil, err
 	}
 	err = c.sql.Raw(func(driver any) error {
-		c.pg = driver.(*stdlib.Conn).Conn().PgConn()
+		c.pg = driver.(*stdlib.Conn).Conn()
 		return nil
 	})
 	return c, err
@@ -105,22 +106,18 @@ func (c *connection) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.released {
-		c.pg.Conn().Close()
+		c.pg.PgConn().Conn().Close()
 	}
 }
 
-// query runs a statement in one round trip and calls scan with each row of its result. It does not use named prepared
+// query calls a function in one round trip, and scan with each row of its result. It does not use named prepared
 // statements, which poolers do not pass on.
-func (c *connection) query(function string, params []param, scan func(values [][]byte) error) error {
-	values, oids := make([][]byte, len(params)), make([]uint32, len(params))
-	places := make([]string, len(params))
-	for i, p := range params {
-		values[i], oids[i], places[i] = p.value, p.oid, fmt.Sprintf("$%d", i+1)
+func (c *connection) query(function string, args []any, scan func(values [][]byte) error) error {
+	delete(c.pg.PgConn().CustomData(), warned)
+	r, err := call(context.Background(), c.pg, function, args)
+	if err != nil {
+		return err
 	}
-	delete(c.pg.CustomData(), warned)
-	r := c.pg.ExecParams(context.Background(), "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values,
-		oids, []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode})
-	var err error
 	for r.NextRow() {
 		if err == nil {
 			err = scan(r.Values())
@@ -132,12 +129,91 @@ func (c *connection) query(function string, params []param, scan func(values [][
 	if err != nil {
 		return err
 	}
-	if n, ok := c.pg.CustomData()[warned].(*pgconn.Notice); ok {
+	if n, ok := c.pg.PgConn().CustomData()[warned].(*pgconn.Notice); ok {
 		// Such as "the transaction has already committed locally, but might not have been replicated to the standby".
 		return &inDoubtError{(*pgconn.PgError)(n)}
 	}
 	return nil
 }
+
+// call calls a function of the database. It sends the arguments in binary form, because arrays of thousands of values
+// take long to write and to parse as text.
+func call(ctx context.Context, conn *pgx.Conn, function string, args []any) (*pgconn.ResultReader, error) {
+	values, types, places := make([][]byte, len(args)), make([]uint32, len(args)), make([]string, len(args))
+	for i, arg := range args {
+		places[i] = fmt.Sprintf("$%d", i+1)
+		if types[i], values[i] = encodeArray(arg); types[i] != 0 {
+			continue
+		}
+		t, ok := conn.TypeMap().TypeForValue(arg)
+		if !ok {
+			return nil, fmt.Errorf("no type of the database for %T", arg)
+		}
+		var err error
+		if values[i], err = conn.TypeMap().Encode(t.OID, pgx.BinaryFormatCode, arg, nil); err != nil {
+			return nil, err
+		}
+		types[i] = t.OID
+	}
+	return conn.PgConn().ExecParams(ctx, "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values, types,
+		[]int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}), nil
+}
+
+// encodeArray returns the type and the binary form of an array; 0 for other values. pgx takes several times as long for
+// the arrays of a batch.
+func encodeArray(value any) (oid uint32, encoded []byte) {
+	be := binary.BigEndian
+	switch v := value.(type) {
+	case []string:
+		return pgtype.TextArrayOID, arrayOf(pgtype.TextOID, v, func(b []byte, s string) []byte { return append(b, s...) })
+	case [][]byte:
+		return pgtype.ByteaArrayOID, arrayOf(pgtype.ByteaOID, v, func(b, s []byte) []byte {
+			if s == nil {
+				return nil
+			}
+			return append(b, s...)
+		})
+	case []int32:
+		return pgtype.Int4ArrayOID, arrayOf(pgtype.Int4OID, v, func(b []byte, n int32) []byte {
+			return be.AppendUint32(b, uint32(n))
+		})
+	case []int64:
+		return pgtype.Int8ArrayOID, arrayOf(pgtype.Int8OID, v, func(b []byte, n int64) []byte {
+			return be.AppendUint64(b, uint64(n))
+		})
+	case []time.Time:
+		return pgtype.TimestamptzArrayOID, arrayOf(pgtype.TimestamptzOID, v, func(b []byte, at time.Time) []byte {
+			return be.AppendUint64(b, uint64(at.UnixMicro()-postgresEpoch))
+		})
+	}
+	return 0, nil
+}
+
+// arrayOf encodes an array: the number of dimensions, whether there are nulls, the element's type, and the dimension's
+// length and lower bound precede the elements, each after its length. put appends an element, or returns nil for null.
+func arrayOf[T any](element uint32, values []T, put func(b []byte, v T) []byte) []byte {
+	be := binary.BigEndian
+	if len(values) == 0 {
+		return be.AppendUint32(make([]byte, 8), element)
+	}
+	first := len(put(nil, values[0])) // the others are about as long
+	b := make([]byte, 0, 20+(first+first/4+5)*len(values))
+	for _, n := range []uint32{1, 1, element, uint32(len(values)), 1} {
+		b = be.AppendUint32(b, n)
+	}
+	for _, v := range values {
+		at := len(b)
+		b = append(b, 255, 255, 255, 255) // null
+		if longer := put(b, v); longer != nil {
+			b = longer
+			be.PutUint32(b[at:], uint32(len(b)-at-4))
+		}
+	}
+	return b
+}
+
+// postgresEpoch is where the database's times begin, in microseconds since 1970.
+var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 // callErrors are the outcomes of calls besides "quota".
 var callErrors = map[string]error{"unauthorized": check.ErrUnauthorized, "suspended": check.ErrSuspended,
@@ -145,7 +221,7 @@ var callErrors = map[string]error{"unauthorized": check.ErrUnauthorized, "suspen
 
 // append sends a batch and returns the error of each call, and the head after the batch; its number is 0 if nothing is
 // recorded.
-func (c *connection) append(params []param, batch []*pending) (calls []error, head audit.Head, err error) {
+func (c *connection) append(params []any, batch []*pending) (calls []error, head audit.Head, err error) {
 	calls = make([]error, len(batch))
 	err = c.query("ledger_append", params, func(v [][]byte) error {
 		if string(v[1]) == "head" {
@@ -176,7 +252,7 @@ func (c *connection) append(params []param, batch []*pending) (calls []error, he
 }
 
 // settle returns the positions of the recorded calls.
-func (c *connection) settle(params []param) (recorded []int, err error) {
+func (c *connection) settle(params []any) (recorded []int, err error) {
 	err = c.query("ledger_settle", params, func(v [][]byte) error {
 		recorded = append(recorded, int(binary.BigEndian.Uint32(v[0])))
 		return nil

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,25 +91,34 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 	if a.Canary != nil {
 		canary, share = &a.Canary.Revision, &a.Canary.Share
 	}
-	return once[string](ctx, s, activateStatement, named{
+	return once[string](ctx, s, statement("activate"), named{
 		"base": base, "number": a.Number, "signed": a.Note, "hash": a.Hash[:], "revision": a.Lineup.Revision,
 		"canary": canary, "share": share, "note": a.Reason, "at": at, "entries": string(text)})
 }
 
-//go:embed sql/activate.sql
-var activateStatement string
+// activated is an activation as it is stored.
+type activated struct {
+	ID     int64
+	Signed string
+}
 
 // LastActivation returns the activation that was stored last as a signed note. ok is false before the first. Nothing in
 // it is verified. It is cheap enough to poll.
 func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err error) {
-	err = s.db.NewRaw("SELECT signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, &signed)
+	last := s.activated.Load()
+	if seen := s.unchanged(); seen != nil && last != nil && last.ID == seen.Activation {
+		return last.Signed, true, nil
+	}
+	last = &activated{}
+	err = s.db.NewRaw("SELECT id, signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("reading the last activation: %w", err)
 	}
-	return signed, true, nil
+	s.activated.Store(last)
+	return last.Signed, true, nil
 }
 
 // Activation returns the activation with a hash as a signed note. Nothing in it is verified. It fails with
@@ -128,9 +136,6 @@ func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byt
 	return canonical, wrap(orElse(err, registry.ErrNoRevision), "reading lineup revision %d", revision)
 }
 
-//go:embed sql/lineup_revision.sql
-var lineupRevision string
-
 // ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands that decide use
 // signed activations instead. It fails with registry.ErrNoRevision before the first activation.
 func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
@@ -141,7 +146,7 @@ func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, erro
 // registry.ErrNoRevision.
 func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	var row revisionRow
-	err := s.db.NewRaw(lineupRevision, named{"revision": revision}).Scan(ctx, &row)
+	err := query(s.db, "lineup_revision", named{"revision": revision}).Scan(ctx, &row)
 	err = orElse(err, registry.ErrNoRevision)
 	if err != nil {
 		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", err)
@@ -181,11 +186,6 @@ type StoredActivation struct {
 	ActivatedAt    time.Time
 	Signed         string
 	Hash           []byte
-}
-
-// Activations returns all activations in the order in which they were stored.
-func (s *Store) Activations(ctx context.Context) ([]StoredActivation, error) {
-	return AuditLog{db: s.db}.Activations(ctx)
 }
 
 // Activations returns all activations in the order in which they were stored.

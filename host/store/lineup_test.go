@@ -170,7 +170,7 @@ func TestLineupRevisions(t *testing.T) {
 	}
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string
-	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 99) {
+	for row, err := range s.Rows(t.Context(), 0, 0, 99) {
 		noError(t, err)
 		holds(t, row.Record.Kind == audit.Activation && row.Record.At == "2031-05-20T12:00:00.000Z", "record %+v",
 			row.Record)

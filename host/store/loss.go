@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,8 +85,8 @@ type acceptance struct {
 func (s *Store) acceptances(ctx context.Context, chain int) (map[int64]audit.LossAcceptance, error) {
 	var rows []acceptance
 	err := s.db.NewRaw(`SELECT a.seq, a.note, r.digest FROM audit_acceptances AS a
-		JOIN audit_records AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
-		WHERE a.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
+		JOIN ? AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
+		WHERE a.chain = ?`, recordsOf(chain), audit.Loss, chain).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading acceptances of losses: %w", err)
 	}
@@ -162,19 +161,30 @@ func (l *Ledger) Guard(ctx context.Context) {
 
 // Compare compares the database once with what this host answered for, see Guard.
 func (l *Ledger) Compare(ctx context.Context) error {
-	lost := false
-	for chain, batches := range l.answered.batches() {
-		kept, err := l.keeps(ctx, chain, batches)
-		if err != nil {
-			return fmt.Errorf("comparing audit chain %d with what was answered: %w", chain, err)
-		}
-		lost = lost || !kept
+	all := l.answered.batches()
+	var numbers []int
+	var last []answeredBatch
+	for chain, batches := range all {
+		numbers, last = append(numbers, chain), append(last, batches[len(batches)-1])
 	}
-	if !lost {
-		err := l.store.db.NewRaw("SELECT true FROM audit_losses WHERE accepted IS NULL LIMIT 1").Scan(ctx, &lost)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("reading losses: %w", err)
+	var found struct {
+		Missing []int `bun:",array"`
+		Lost    bool  // by any host
+	}
+	err := query(l.store.db, "compare", named{"chains": pgdialect.Array(numbers),
+		"seqs":   pgdialect.Array(column(last, func(b answeredBatch) int64 { return b.Seq })),
+		"times":  pgdialect.Array(column(last, func(b answeredBatch) time.Time { return b.At })),
+		"hashes": pgdialect.Array(column(last, func(b answeredBatch) []byte { return b.Hash }))}).Scan(ctx, &found)
+	lost := found.Lost
+	for _, chain := range found.Missing {
+		if err == nil {
+			var kept bool
+			kept, err = l.keeps(ctx, chain, all[chain])
+			lost = lost || !kept
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("comparing the audit chains with what was answered: %w", err)
 	}
 	if l.store.watched.lost.Swap(lost) && !lost {
 		l.store.log.Info("the loss of records was accepted")

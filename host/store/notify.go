@@ -95,6 +95,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 		cancel()
 		switch {
 		case err == nil:
+			s.watched.latest.Store(nil)
 			changed(Topic(n.Payload))
 		case ctx.Err() != nil:
 			return ctx.Err()

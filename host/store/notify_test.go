@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"assay/host/facts/feed"
 	"assay/host/lineup/fleet"
@@ -123,8 +124,8 @@ func TestHosts(t *testing.T) {
 	running := fleet.State{Activation: 7, Revision: 3, Canary: "of 5 values that it scored, none differs"}
 	broken := fleet.State{Activation: 6, Revision: 2, Refused: 7, Problem: "layer probe: no such module"}
 	for range 2 {
-		noError(t, s.BeatHost(t.Context(), "host_b", "b:1", broken))
-		noError(t, s.BeatHost(t.Context(), "host_a", "a:1", running))
+		noError(t, errOf(s.BeatHost(t.Context(), "host_b", "b:1", broken)))
+		noError(t, errOf(s.BeatHost(t.Context(), "host_a", "a:1", running)))
 	}
 	exec(t, conn, "UPDATE hosts SET seen_at = now() - interval '11 seconds' WHERE id = 'host_b'",
 		"UPDATE hosts SET seen_at = now() + interval '1 hour' WHERE id = 'host_a'") // however slow the test is
@@ -133,8 +134,9 @@ func TestHosts(t *testing.T) {
 	a, b := hosts[0], hosts[1]
 	holds(t, a.Name == "a:1" && !a.Silent() && a.State == running && b.Name == "b:1" && b.Silent() && b.State == broken,
 		"hosts %+v", hosts)
-	expect(t, "live hosts", must(s.LiveHosts(t.Context()))(t), 1)
-	noError(t, s.BeatHost(t.Context(), "host_b", "b:1", running))
+	expect(t, "live hosts", must(s.BeatHost(t.Context(), "host_a", "a:1", running))(t), 1)
+	expect(t, "live hosts", must(s.BeatHost(t.Context(), "host_b", "b:1", running))(t), 2)
+	expect(t, "a host's turn", s.Turn(time.Second), 2*time.Second)
 	if b := must(s.Hosts(t.Context()))(t)[1]; b.Silent() || b.State != running {
 		t.Errorf("after its next beat: %+v", b)
 	}
@@ -142,12 +144,12 @@ func TestHosts(t *testing.T) {
 	noError(t, s.ReportShadow(t.Context(), "host_a", json.RawMessage(`[1]`)))
 	noError(t, s.ReportShadow(t.Context(), "host_b", json.RawMessage(`[2]`)))
 	noError(t, s.ReportShadow(t.Context(), "host_b", json.RawMessage(`[3]`)))
-	noError(t, s.BeatHost(t.Context(), "host_b", "b:1", running))
+	noError(t, errOf(s.BeatHost(t.Context(), "host_b", "b:1", running)))
 	noDiff(t, "shadow reports", []json.RawMessage{json.RawMessage("[1]"), json.RawMessage("[3]")},
 		must(s.ShadowReports(t.Context()))(t))
 	noError(t, s.RemoveHost(t.Context(), "host_a"))
 	exec(t, conn, "UPDATE hosts SET seen_at = now() - interval '61 minutes'")
-	noError(t, s.PruneHosts(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "hosts", len(must(s.Hosts(t.Context()))(t)), 0)
 }
 
@@ -180,7 +182,7 @@ func TestCandidates(t *testing.T) {
 	noError(t, s.WithdrawCandidate(t.Context(), "cand_2"))
 	noError(t, s.Answer(t.Context(), fleet.Answer{Candidate: "cand_2", Host: "host_a", Progress: fleet.Ready}))
 	expect(t, "answers to a candidate that has ended", len(must(s.Answers(t.Context(), "cand_2"))(t)), 0)
-	noError(t, s.PruneHosts(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "answers", one[int](t, s, "SELECT count(*) FROM candidate_hosts"), 0)
 
 	// A host answers while a command withdraws the candidate, which is no error of the host.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -253,12 +252,13 @@ func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, arg
 	return listed, nil
 }
 
-//go:embed sql/overrides_since.sql
-var overridesSince string
-
 // OverridesSince implements override.Source.
 func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Changes, error) {
 	changes := override.Changes{Accounts: map[string][]override.Entry{}}
+	if seen := s.unchanged(); seen != nil && since == seen.Override {
+		changes.Last = since
+		return changes, nil
+	}
 	// The last change that the caller knows is among them, unless the database went back. The numbers are read before
 	// the rows, so a change in between is read again next time.
 	var changed []struct {
@@ -279,7 +279,7 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 		return changes, nil
 	}
 	var rows []overrideRow
-	if err := s.db.NewRaw(overridesSince, named{"since": since}).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "overrides_since", named{"since": since}).Scan(ctx, &rows); err != nil {
 		return changes, err
 	}
 	for _, r := range rows {
@@ -296,32 +296,19 @@ func (s *Store) overridesOfSubject(ctx context.Context, db bun.IDB, r requester,
 	return rows, err
 }
 
-// eraseOverrides removes the overrides of an account whose value is the subject, and returns their number and the
-// subject's reference.
-func (s *Store) eraseOverrides(ctx context.Context, c check.Caller, selector privacy.Selector) (
-	n int, reference *string, err error) {
-	r, err := s.findRequester(ctx, s.db, c)
-	if err != nil {
-		return 0, nil, err
-	}
-	p, err := s.findSubject(ctx, s.db, r, selector)
-	if err != nil || p.pseudonym == nil {
-		return 0, nil, err
-	}
+// eraseOverrides removes the overrides of an account whose value is the subject, and returns their number.
+func (s *Store) eraseOverrides(ctx context.Context, r requester, p subject) (n int, err error) {
 	rows, err := s.overridesOfSubject(ctx, s.db, r, p)
-	if err != nil {
-		return 0, nil, err
-	}
 	for _, row := range rows {
-		removed, err := s.deleteOverride(ctx, r, row)
-		if err != nil {
-			return n, nil, err
+		var removed bool
+		if err == nil {
+			removed, err = s.deleteOverride(ctx, r, row)
 		}
 		if removed {
 			n++
 		}
 	}
-	return n, p.reference(), nil
+	return n, err
 }
 
 // exportOverrides returns the overrides of an account whose value is the subject.
@@ -337,15 +324,6 @@ func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p 
 			Author: l.Author, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
 	}
 	return exported, nil
-}
-
-// overrideRetention is how long an expired override is still listed.
-const overrideRetention = 24 * time.Hour
-
-// PruneOverrides deletes overrides that expired some time ago. The audit log records when they did.
-func (s *Store) PruneOverrides(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, "DELETE FROM overrides WHERE expires_at < ?", s.now().Add(-overrideRetention))
-	return wrap(err, "pruning overrides")
 }
 
 // StoredOverride is a row of the overrides, for a verifier.

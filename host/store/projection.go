@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 
@@ -32,6 +31,7 @@ type ProjectionConfig struct {
 }
 
 const (
+	idleInterval   = time.Second
 	lateAfter      = 5 * time.Second // contributions that wait longer are reported
 	reportInterval = time.Minute
 	applyChecks    = 1000 // checks applied in one transaction, unless one batch has more
@@ -71,7 +71,7 @@ func (p *Projection) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-p.hint:
-			if time.Since(applied) < p.interval { // not idle: the next turn gathers more
+			if time.Since(applied) < p.store.Turn(p.interval) { // not idle: the next turn gathers more
 				continue
 			}
 		}
@@ -90,7 +90,11 @@ func (p *Projection) Run(ctx context.Context) {
 		} else {
 			failing = false
 		}
-		timer.Reset(p.interval)
+		wait := p.interval
+		if n == 0 { // what other hosts record is applied by them, unless they stop
+			wait = max(wait, idleInterval)
+		}
+		timer.Reset(p.store.Turn(wait))
 	}
 }
 
@@ -333,39 +337,21 @@ func column[R, T any](rows []R, value func(R) T) []T {
 	return values
 }
 
-// callFunction calls a database function that returns a boolean, in one round trip and a transaction of its own. It
-// sends the arguments in binary form, because arrays of thousands of values take long to write and to parse as text.
+// callFunction calls a function of the database that returns a boolean, in one round trip and a transaction of its own.
 func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (result bool, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	err = conn.Raw(func(driverConn any) error {
-		pg := driverConn.(*stdlib.Conn).Conn()
-		sql := "SELECT " + name + "("
-		values, types := make([][]byte, len(args)), make([]uint32, len(args))
-		formats := make([]int16, len(args))
-		for i, arg := range args {
-			if i > 0 {
-				sql += ", "
-			}
-			sql += fmt.Sprintf("$%d", i+1)
-			t, ok := pg.TypeMap().TypeForValue(arg)
-			if !ok {
-				return fmt.Errorf("no type of the database for %T", arg)
-			}
-			types[i], formats[i] = t.OID, pgtype.BinaryFormatCode
-			if values[i], err = pg.TypeMap().Encode(t.OID, pgtype.BinaryFormatCode, arg, nil); err != nil {
-				return err
-			}
+	err = conn.Raw(func(driver any) error {
+		reader, err := call(ctx, driver.(*stdlib.Conn).Conn(), name, args)
+		if err != nil {
+			return err
 		}
-		r := pg.PgConn().ExecParams(ctx, sql+")", values, types, formats, nil).Read()
-		if r.Err != nil {
-			return r.Err
-		}
-		result = len(r.Rows) == 1 && string(r.Rows[0][0]) == "t"
-		return nil
+		r := reader.Read()
+		result = r.Err == nil && len(r.Rows) == 1 && r.Rows[0][0][0] == 1
+		return r.Err
 	})
 	return result, err
 }

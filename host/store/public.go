@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -33,9 +32,6 @@ func (s *Store) PublicSpent(client netip.Prefix) (until time.Time, spent bool) {
 	return until, spent && s.now().Before(until)
 }
 
-//go:embed sql/take_use.sql
-var takeUse string
-
 // Take counts a client's use of an action that is limited to limit uses in a sliding window of at most an hour, exactly
 // across hosts. If the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use
 // is possible. Until then, further uses cost no query.
@@ -54,7 +50,7 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 	if until, ok := s.spent.Get(string(name)); ok && now.Before(until) {
 		return 0, until, nil
 	}
-	err = s.db.NewRaw(takeUse, named{"client": name, "now": now, "since": since, "limit": limit}).Scan(ctx, &uses)
+	err = query(s.db, "take_use", named{"client": name, "now": now, "since": since, "limit": limit}).Scan(ctx, &uses)
 	if err == nil {
 		return uses, time.Time{}, nil
 	}
@@ -70,15 +66,6 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 	resetAt = oldest.Add(window).UTC()
 	s.spent.Put(string(name), resetAt, 1)
 	return 0, resetAt, nil
-}
-
-// PrunePublic deletes the clients without a counted use in the last hour.
-func (s *Store) PrunePublic(ctx context.Context) error {
-	if _, err := s.db.NewRaw("DELETE FROM public_uses WHERE last_used <= ?",
-		s.now().UTC().Add(-publicWindow)).Exec(ctx); err != nil {
-		return fmt.Errorf("pruning clients without a key: %w", err)
-	}
-	return nil
 }
 
 // clientName returns the keyed hash that identifies a client and an action, so that the database holds no addresses.

@@ -109,7 +109,7 @@ func TestUsesWithinAnHour(t *testing.T) {
 		want int
 	}{{time.Hour - time.Microsecond, 2}, {time.Hour, 1}, {time.Hour + time.Minute, 0}} {
 		now = noon.Add(step.at)
-		noError(t, s.PrunePublic(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		expect(t, fmt.Sprintf("clients after %v", step.at), one[int](t, s, "SELECT count(*) FROM public_uses"),
 			step.want)
 	}
@@ -210,7 +210,7 @@ func TestPruneSignIns(t *testing.T) {
 	now = now.Add(signin.SessionLife)
 	must(s.NewLink(t.Context(), account))(t)
 	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
-	noError(t, s.PruneSignIns(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "links", one[int](t, s, "SELECT count(*) FROM sign_in_links"), 1)
 	expect(t, "sessions", one[int](t, s, "SELECT count(*) FROM sessions"), 1)
 	_, caller, err := s.Session(t.Context(), token, "192.0.2.0/24")

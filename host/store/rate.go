@@ -4,15 +4,11 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"fmt"
 
 	"github.com/uptrace/bun/dialect/pgdialect"
 )
-
-//go:embed sql/settle_uses.sql
-var settleUses string
 
 // SettleUses implements admission.Uses. The database holds keyed hashes of the names, which can contain addresses.
 func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[string]int64, error) {
@@ -27,7 +23,7 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 		Name string
 		Used int64
 	}
-	err := s.db.NewRaw(settleUses, named{"names": pgdialect.Array(names), "used": pgdialect.Array(used)}).
+	err := query(s.db, "settle_uses", named{"names": pgdialect.Array(names), "used": pgdialect.Array(used)}).
 		Scan(ctx, &rows)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("settling uses: %w", err))
@@ -37,12 +33,6 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 		total[origin[r.Name]] = r.Used
 	}
 	return total, nil
-}
-
-// PruneRates deletes uses that no longer count.
-func (s *Store) PruneRates(ctx context.Context) error {
-	_, err := s.db.NewRaw("DELETE FROM rate_uses WHERE used_at <= now() - interval '1 minute'").Exec(ctx)
-	return wrap(err, "pruning uses")
 }
 
 func (s *Store) rateName(name string) string {

@@ -5,19 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
 	"assay/host/facts/registration"
 )
-
-// registrationMaxAge is how long a registration is kept without a refresh. Registrations of domains that are still
-// checked are refreshed weekly.
-const registrationMaxAge = 60 * 24 * time.Hour
 
 // Registration implements registration.Store.
 func (s *Store) Registration(ctx context.Context, domain string) (r registration.Record, ok bool, err error) {
@@ -37,25 +31,15 @@ func (s *Store) Registration(ctx context.Context, domain string) (r registration
 	return r, true, nil
 }
 
-//go:embed sql/save_registration.sql
-var saveRegistration string
-
 // SaveRegistration implements registration.Store. It does nothing if a newer registration is already stored.
 func (s *Store) SaveRegistration(ctx context.Context, domain string, r registration.Record) error {
-	_, err := s.db.NewRaw(saveRegistration, named{
+	_, err := query(s.db, "save_registration", named{
 		"domain": s.registrationKey(domain), "outcome": string(r.Outcome),
 		"created": bun.NullTime{Time: r.Created}, "expires": bun.NullTime{Time: r.Expires},
 		"changed": bun.NullTime{Time: r.Changed}, "registrar": r.Registrar, "status": r.Status,
 		"fetched_at": r.Fetched.UTC(), "next_at": r.NextFetch.UTC(), "failures": r.Failures,
 	}).Exec(ctx)
 	return wrap(err, "storing a registration")
-}
-
-// PruneRegistrations deletes registrations that have not been refreshed for registrationMaxAge.
-func (s *Store) PruneRegistrations(ctx context.Context) error {
-	_, err := s.db.NewRaw("DELETE FROM registrations WHERE fetched_at < ?", s.now().UTC().Add(-registrationMaxAge)).
-		Exec(ctx)
-	return wrap(err, "pruning registrations")
 }
 
 // registrationKey returns the keyed hash under which a domain's registration is stored.

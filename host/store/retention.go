@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,12 +19,7 @@ import (
 const (
 	// A record dated later than this after the host's time is considered to be in the future.
 	maxClockSkew = 24 * time.Hour
-
-	pruneBatch = 1_000 // rows in one statement
 )
-
-//go:embed sql/audit_due.sql
-var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
 // newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as
@@ -49,7 +43,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 			continue
 		}
 		var row headRow
-		err := s.db.NewRaw(auditDue, named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
+		err := query(s.db, "audit_due", named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
 			Scan(ctx, &row)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
@@ -121,9 +115,6 @@ func (l AuditLog) Anchors(ctx context.Context, chain int, key audit.Public) ([]a
 	return anchors, nil
 }
 
-//go:embed sql/partitions_before.sql
-var partitionsBefore string
-
 // PruneAudit deletes the records up to each anchor, at most one anchor a chain. It drops whole partitions where few
 // records remain in them, and deletes other rows in small batches. If a lock is not available soon, or another host
 // prunes the same partition on the machines of a cluster, it leaves the rest to the next call, so that checks do not
@@ -138,7 +129,7 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 		}
 	}
 	var months []string
-	err := s.db.NewRaw(partitionsBefore, named{"before": partition(before)}).Scan(ctx, &months)
+	err := query(s.db, "partitions_before", named{"before": partition(before)}).Scan(ctx, &months)
 	for _, month := range months {
 		if err == nil {
 			err = s.dropPartition(ctx, month, cut)
@@ -172,15 +163,12 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 	return err
 }
 
-//go:embed sql/prune_records.sql
-var pruneRecords string
-
 // pruneRows deletes a chain's records, tiles, erasures, feedback and reviews up to its anchor. It keeps the complete
 // list of each later erasure, even of pruned records, because the list's signature covers all of it. No check waits for
 // these rows, and an erasure that has read one of them finds it gone and starts again.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for deleted := int64(pruneBatch); deleted == pruneBatch; {
-		result, err := s.db.NewRaw(pruneRecords, named{"chain": anchor.Chain, "seq": anchor.Seq,
+		result, err := query(s.db, "prune_records", named{"chain": anchor.Chain, "seq": anchor.Seq,
 			"before": anchor.Before, "limit": pruneBatch}).Exec(ctx)
 		if err != nil {
 			return err

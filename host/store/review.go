@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -135,12 +134,9 @@ type caseRow struct {
 	Reviewer string
 }
 
-//go:embed sql/open_reviews.sql
-var openReviews string
-
 // readCases reads the open reviews, or with a reference the review of that check.
 func (s *Store) readCases(ctx context.Context, ref string, limit int) (rows []caseRow, err error) {
-	err = s.db.NewRaw(openReviews, named{"ref": ref, "limit": limit}).Scan(ctx, &rows)
+	err = query(s.db, "open_reviews", named{"ref": ref, "limit": limit}).Scan(ctx, &rows)
 	return rows, err
 }
 

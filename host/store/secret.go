@@ -19,6 +19,7 @@ var sealedColumns = []sealedColumn{
 	{"webhook_attempts", "sealed_answer", "", nil},
 	{"webhook_attempts", "sealed_exchange", "", nil},
 	{"audit_records", "sealed_node", "", nil},
+	{"state_records", "sealed_node", "", nil},
 	{"feedback", "sealed_note", "", nil},
 	{"reviews", "sealed_reason", "", nil},
 	{"reviews", "sealed_finding", "", nil},

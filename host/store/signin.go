@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -188,9 +187,6 @@ func (s *Store) ProveSession(ctx context.Context, account, id, presented string)
 	return err
 }
 
-//go:embed sql/session.sql
-var sessionQuery string
-
 // Session returns the session of a token, and the caller that the dashboard acts as: its key is "" if no key of the
 // account works. It records when and from which network the session is used. It fails with signin.ErrNoSession.
 func (s *Store) Session(ctx context.Context, token, network string) (signin.Session, check.Caller, error) {
@@ -200,7 +196,7 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	}
 	var row sessionRow
 	now := s.now()
-	err := s.db.NewRaw(sessionQuery, named{"hash": hash[:], "now": now}).Scan(ctx, &row)
+	err := query(s.db, "session", named{"hash": hash[:], "now": now}).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return signin.Session{}, check.Caller{}, signin.ErrNoSession
 	}
@@ -270,14 +266,4 @@ func (s *Store) CloseAccountSignIn(ctx context.Context, account string) error {
 		}
 	}
 	return wrap(err, "closing an account's sign-in")
-}
-
-// PruneSignIns deletes the sessions and links that have expired.
-func (s *Store) PruneSignIns(ctx context.Context) error {
-	for _, table := range []bun.Ident{"sessions", "sign_in_links"} {
-		if _, err := s.db.NewRaw("DELETE FROM ? WHERE expires_at <= ?", table, s.now()).Exec(ctx); err != nil {
-			return fmt.Errorf("pruning sign-ins: %w", err)
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,28 @@ import (
 	"maps"
 	"time"
 
+	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 )
+
+// statements are the files of the folder sql.
+//
+//go:embed sql
+var statements embed.FS
+
+// statement returns the text of a file, which must exist.
+func statement(name string) string {
+	text, err := statements.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// query returns a query with the text of a file.
+func query(db bun.IDB, name string, args ...any) *bun.RawQuery {
+	return db.NewRaw(statement(name), args...)
+}
 
 // named holds the arguments of a statement by the names of its ?name parameters.
 type named map[string]any

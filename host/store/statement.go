@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"assay/host/audit"
 	"assay/host/check"
 )
@@ -71,119 +69,88 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 	return rows, lacking, nil
 }
 
-// batchCallers are the accounts and keys of a batch, each once. Positions start at 1, as in Postgres.
+// batchCallers are the accounts and keys of a batch, each once. Places start at 1, as in Postgres.
 type batchCallers struct {
-	accounts, keys, owners *array // owners are the positions of the keys' accounts
-	needed                 []int  // the number of each account's records
-	accountPlaces          map[string]int
-	keyPlaces              map[[2]string]int // by account and key
-}
-
-func newBatchCallers() *batchCallers {
-	return &batchCallers{accounts: textArray(0), keys: textArray(0), owners: intArray(0),
-		accountPlaces: map[string]int{}, keyPlaces: map[[2]string]int{}}
+	accounts, keys []string
+	needed         []int32 // the number of each account's records
+	owners         []int32 // the places of the keys' accounts
+	accountPlaces  map[string]int32
+	keyPlaces      map[[2]string]int32 // by account and key
 }
 
 // add counts the records of a call and returns the place of its key.
-func (c *batchCallers) add(caller check.Caller, records int) int {
+func (c *batchCallers) add(caller check.Caller, records int) int32 {
 	owner, ok := c.accountPlaces[caller.Account]
 	if !ok {
-		c.accounts.text(caller.Account)
-		c.needed = append(c.needed, 0)
-		owner = len(c.needed)
+		c.accounts, c.needed = append(c.accounts, caller.Account), append(c.needed, 0)
+		owner = int32(len(c.accounts))
 		c.accountPlaces[caller.Account] = owner
 	}
-	c.needed[owner-1] += records
+	c.needed[owner-1] += int32(records)
 	id := [2]string{caller.Account, caller.Key}
 	place, ok := c.keyPlaces[id]
 	if !ok {
-		c.keys.text(caller.Key)
-		c.owners.int(owner)
-		place = len(c.keyPlaces) + 1
+		c.keys, c.owners = append(c.keys, caller.Key), append(c.owners, owner)
+		place = int32(len(c.keys))
 		c.keyPlaces[id] = place
 	}
 	return place
 }
 
-// counts returns the number of each account's records.
-func (c *batchCallers) counts() *array {
-	counts := intArray(len(c.needed))
-	for _, n := range c.needed {
-		counts.int(n)
-	}
-	return counts
-}
-
 // appendParams returns the parameters of ledger_append for a batch of calls. last is the last batch that this host
 // answered for.
-func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pending, last answeredBatch) []param {
-	n := countRecords(batch)
-	known := newBatchCallers()
-	callers, sizes := intArray(n), intArray(n)
-	lacking := newArray(pgtype.BoolArrayOID, pgtype.BoolOID, 5*n)
-	callerOf, recordedAt, at, refs := intArray(n), timeArray(n), textArray(32*n), textArray(40*n)
-	types, pseudonyms, nonces := textArray(12*n), bytesArray(36*n), bytesArray(20*n)
-	scores, verdicts := intArray(n), textArray(12*n)
-	revisions := newArray(pgtype.Int8ArrayOID, pgtype.Int8OID, 12*n)
-	leaves, nodes, items, digests := bytesArray(36*n), bytesArray(64*n), bytesArray(400*n), bytesArray(4*n)
-	eventOf, events, payloads := intArray(0), textArray(0), bytesArray(0)
-	onceOf, firsts, onceKeys, requests, answers := intArray(0), intArray(0), bytesArray(0), bytesArray(0), bytesArray(0)
-
-	record := 0 // its place
+func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pending, last answeredBatch) []any {
+	known := batchCallers{accountPlaces: map[string]int32{}, keyPlaces: map[[2]string]int32{}}
+	callers, sizes, lacking := make([]int32, len(batch)), make([]int32, len(batch)), make([]bool, len(batch))
+	rows := make([]*row, 0, countRecords(batch))
+	callerOf := make([]int32, 0, cap(rows))
+	// Never nil, which would be NULL.
+	eventOf, events, payloads := []int32{}, []string{}, [][]byte{}
+	onceOf, firsts, onceKeys, requests, answers := []int32{}, []int32{}, [][]byte{}, [][]byte{}, [][]byte{}
 	for i, p := range batch {
-		if p.answer != nil {
-			onceOf.int(i + 1)
-			firsts.int(record + 1)
-			onceKeys.bytes(p.answer.key)
-			requests.bytes(p.answer.request)
-			answers.bytes(p.answer.sealed)
+		if a := p.answer; a != nil {
+			onceOf, firsts = append(onceOf, int32(i+1)), append(firsts, int32(len(rows)+1))
+			onceKeys, requests, answers = append(onceKeys, a.key), append(requests, a.request), append(answers, a.sealed)
 		}
-		caller := known.add(p.caller(), len(p.rows))
-		callers.int(caller)
-		sizes.int(len(p.rows))
-		lacking.bool(p.lacking)
-		for i := range p.rows {
-			r := &p.rows[i]
-			record++
-			callerOf.int(caller)
-			recordedAt.time(r.at)
-			at.text(r.atText)
-			refs.text(r.ref)
-			types.text(r.typ)
-			pseudonyms.bytes(r.pseudonym)
-			nonces.bytes(r.nonce)
-			scores.int(r.score)
-			verdicts.text(r.verdict)
-			revisions.long(r.revision)
-			leaves.bytes(r.leaf)
-			digests.bytes(r.digest)
-			nodes.bytes(r.sealedNode)
-			items.framed(r.item)
+		callers[i], sizes[i], lacking[i] = known.add(p.caller(), len(p.rows)), int32(len(p.rows)), p.lacking
+		for n := range p.rows {
+			r := &p.rows[n]
+			rows, callerOf = append(rows, r), append(callerOf, callers[i])
 			if r.payload != nil {
-				eventOf.int(record)
-				events.text(r.event)
-				payloads.bytes(r.payload)
+				eventOf, events, payloads = append(eventOf, int32(len(rows))), append(events, r.event),
+					append(payloads, r.payload)
 			}
 		}
 	}
-	params := []param{intParam(chain), {pgtype.ByteaOID, id}, intParam(int(lockTimeout.Milliseconds()))}
-	for _, c := range []*array{known.accounts, known.counts(), known.keys, known.owners, callers, sizes, lacking,
-		callerOf, recordedAt, at, refs, types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items,
-		eventOf, events, payloads, digests, onceOf, firsts, onceKeys, requests, answers} {
-		params = append(params, c.param())
-	}
-	return append(params, longParam(last.Seq), timeParam(last.At), param{pgtype.ByteaOID, last.Hash})
+	text := func(value func(*row) string) []string { return column(rows, value) }
+	bytes := func(value func(*row) []byte) [][]byte { return column(rows, value) }
+	return []any{int32(chain), id, int32(lockTimeout.Milliseconds()),
+		known.accounts, known.needed, known.keys, known.owners, callers, sizes, lacking, callerOf,
+		column(rows, func(r *row) time.Time { return r.at }),
+		text(func(r *row) string { return r.atText }),
+		text(func(r *row) string { return r.ref }),
+		text(func(r *row) string { return r.typ }),
+		bytes(func(r *row) []byte { return r.pseudonym }),
+		bytes(func(r *row) []byte { return r.nonce }),
+		column(rows, func(r *row) int32 { return int32(r.score) }),
+		text(func(r *row) string { return r.verdict }),
+		column(rows, func(r *row) int64 { return r.revision }),
+		bytes(func(r *row) []byte { return r.leaf }),
+		bytes(func(r *row) []byte { return r.sealedNode }),
+		bytes(func(r *row) []byte { return r.item }),
+		eventOf, events, payloads,
+		bytes(func(r *row) []byte { return r.digest }),
+		onceOf, firsts, onceKeys, requests, answers,
+		last.Seq, last.At, last.Hash}
 }
 
 // settleParams returns the parameters of ledger_settle for a batch.
-func (b *batcher) settleParams(id []byte, batch []*pending) []param {
-	refs, at, tombstones := textArray(0), timeArray(0), bytesArray(0)
-	for _, p := range batch {
-		first := &p.rows[0]
-		refs.text(first.ref)
-		at.time(first.at)
-		tombstones.bytes(b.ledger.store.tombstone(requester{AccountID: p.caller().Account}, "ref", first.ref))
-	}
-	return []param{intParam(b.chain), {pgtype.ByteaOID, id}, intParam(int(b.ledger.lockTimeout().Milliseconds())),
-		refs.param(), at.param(), tombstones.param()}
+func (b *batcher) settleParams(id []byte, batch []*pending) []any {
+	first := func(p *pending) *row { return &p.rows[0] }
+	return []any{int32(b.chain), id, int32(b.ledger.lockTimeout().Milliseconds()),
+		column(batch, func(p *pending) string { return first(p).ref }),
+		column(batch, func(p *pending) time.Time { return first(p).at }),
+		column(batch, func(p *pending) []byte {
+			return b.ledger.store.tombstone(requester{AccountID: p.caller().Account}, "ref", first(p).ref)
+		})}
 }

@@ -2,15 +2,11 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strings"
 
 	"assay/host/customer/billing"
 )
-
-//go:embed sql/stored_states.sql
-var storedStates string
 
 // StoredState is the digest of an account, a key, a lineup and so on as the database has it, see audit.State.
 type StoredState struct {
@@ -25,7 +21,7 @@ func (s StoredState) Compare(other StoredState) int {
 
 // States returns the stored states, in no order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
-	if err := l.db.NewRaw(storedStates).Scan(ctx, &states); err != nil {
+	if err := query(l.db, "stored_states").Scan(ctx, &states); err != nil {
 		return nil, fmt.Errorf("reading states: %w", err)
 	}
 	return states, nil

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,6 +32,7 @@ import (
 
 // Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
+	AuditLog  // outside a snapshot
 	db        *bun.DB
 	url       string
 	direct    string        // as url, but not through a pooler
@@ -43,11 +45,13 @@ type Store struct {
 	schema    string // the last migration that this host knows
 	newChains int    // new accounts are spread over the chains below
 
-	watched watched
-	callers callerCache
-	spent   *lru.Cache[string, time.Time] // see Take
-	counted *lru.Cache[span, pastDays]    // see CountDays
-	uses    keyUses
+	watched   watched
+	activated atomic.Pointer[activated] // the last one that was read
+	lists     atomic.Pointer[readLists]
+	callers   callerCache
+	spent     *lru.Cache[string, time.Time] // see Take
+	counted   *lru.Cache[span, pastDays]    // see CountDays
+	uses      keyUses
 }
 
 // Config configures a Store.
@@ -84,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
+	s := &Store{AuditLog: AuditLog{db: db}, db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
 		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -44,9 +44,6 @@ func (s *Store) OperatorCallers(ctx context.Context) ([]check.Caller, error) {
 	return callers, wrap(err, "listing accounts")
 }
 
-//go:embed sql/requester.sql
-var requesterQuery string
-
 // findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
 func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
 	if c.Key == operatorKey {
@@ -55,7 +52,7 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 		return r, err
 	}
 	var r requester
-	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
+	err := query(db, "requester", named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, check.ErrUnauthorized
 	}
@@ -81,16 +78,24 @@ func (s *Store) pseudonym(r requester, e entity.Entity) []byte {
 	return audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(e.Type), e.Value)
 }
 
-//go:embed sql/of_subject.sql
-var recordsOfSubject string
-
 // ofSubject selects the records of a data subject, to be used in FROM.
 func (r requester) ofSubject(pseudonym []byte) schema.QueryWithArgs {
-	return bun.SafeQuery(recordsOfSubject, named{"chain": r.Chain, "pseudonym": pseudonym})
+	return bun.SafeQuery(statement("of_subject"), named{"chain": r.Chain, "pseudonym": pseudonym})
 }
 
-// ofRef selects a record by its reference alone, see of_subject.sql.
-const ofRef = "(SELECT * FROM audit_records WHERE chain = ? AND ref = ? OFFSET 0) AS r"
+// findRef reads the place and the pseudonym of one of the account's checks. It fails with sql.ErrNoRows.
+func (s *Store) findRef(ctx context.Context, db bun.IDB, r requester, ref string) (row auditRow, err error) {
+	for _, span := range recordedWithin(ref) {
+		// OFFSET 0 as in of_subject.sql.
+		err = db.NewSelect().TableExpr(`(SELECT * FROM audit_records
+				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0], span[1]).
+			Column("seq", "pseudonym").Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &row)
+		if !errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+	}
+	return row, err
+}
 
 // subject is the data subject of a privacy request.
 type subject struct {
@@ -98,6 +103,9 @@ type subject struct {
 	node      []byte // in the reputation graph; nil: unknown
 	kind      string // the entity's type; "": unknown
 	erasures  []privacy.Erasure
+
+	overridden bool // the account has overrides of it
+	waiting    bool // contributions of the account's chain are not in the graph yet
 }
 
 // reference returns the subject's reference, or nil if its pseudonym is unknown.
@@ -109,46 +117,59 @@ func (p subject) reference() *string {
 	return &name
 }
 
-//go:embed sql/erasures_of_check.sql
-var erasuresOfCheck string
-
-//go:embed sql/erasures_of_subject.sql
-var erasuresOfSubject string
-
 // findSubject resolves the selector of a request. It fails with privacy.ErrUnknownSubject if it names a check that the
 // account never made.
 func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (subject, error) {
-	var p subject
-	var err error
+	p, err := s.nameSubject(ctx, db, r, selector)
+	if err == nil && p.pseudonym != nil {
+		err = s.completeSubject(ctx, db, r, &p)
+	}
+	return p, err
+}
+
+// nameSubject finds the pseudonym of a subject, or that the selector names a check that was erased, and when.
+func (s *Store) nameSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (p subject,
+	err error) {
+	p.erasures = []privacy.Erasure{} // not nil: encodes as []
 	switch {
 	case selector.Entity != nil:
 		p.pseudonym, p.kind = s.pseudonym(r, *selector.Entity), string(selector.Entity.Type)
 		p.node = s.node(reputation.Node{Kind: p.kind, Value: selector.Entity.Value})
 	case selector.Subject != "":
-		if p.pseudonym, err = privacy.ParseReference(selector.Subject); err != nil {
-			return p, err
-		}
+		p.pseudonym, err = privacy.ParseReference(selector.Subject)
 	default:
-		err := db.NewSelect().TableExpr(ofRef, r.Chain, selector.Ref).Column("pseudonym").
-			Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &p.pseudonym)
-		if errors.Is(err, sql.ErrNoRows) {
-			p.erasures, err = readErasures(ctx, db, erasuresOfCheck, r.Chain, s.tombstone(r, "ref", selector.Ref))
-			if err == nil && len(p.erasures) == 0 {
-				err = privacy.ErrUnknownSubject
-			}
-			return p, err
+		var record auditRow
+		record, err = s.findRef(ctx, db, r, selector.Ref)
+		if p.pseudonym = record.Pseudonym; !errors.Is(err, sql.ErrNoRows) {
+			break
 		}
-		if err != nil {
-			return p, err
+		err = query(db, "erasures_of_check", named{"chain": r.Chain, "tombstone": s.tombstone(r, "ref", selector.Ref)}).
+			Scan(ctx, &p.erasures)
+		if err == nil && len(p.erasures) == 0 {
+			err = privacy.ErrUnknownSubject
 		}
 	}
-	if p.node == nil {
-		if err := s.findNode(ctx, db, r, &p); err != nil {
-			return p, err
-		}
-	}
-	p.erasures, err = readErasures(ctx, db, erasuresOfSubject, r.Chain, s.tombstone(r, "subject", string(p.pseudonym)))
 	return p, err
+}
+
+// completeSubject reads what is known of a subject.
+func (s *Store) completeSubject(ctx context.Context, db bun.IDB, r requester, p *subject) error {
+	if p.node == nil {
+		if err := s.findNode(ctx, db, r, p); err != nil {
+			return err
+		}
+	}
+	var known struct {
+		Erasures            json.RawMessage
+		Overridden, Waiting bool
+	}
+	err := query(db, "subject", named{"chain": r.Chain, "account": r.AccountID, "pseudonym": p.pseudonym,
+		"tombstone": s.tombstone(r, "subject", string(p.pseudonym))}).Scan(ctx, &known)
+	p.overridden, p.waiting = known.Overridden, known.Waiting
+	if err == nil {
+		err = json.Unmarshal(known.Erasures, &p.erasures)
+	}
+	return err
 }
 
 // findNode sets the subject's type and node from its checks. It skips a node that cannot be opened, because it was
@@ -170,14 +191,6 @@ func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subjec
 		p.node = nil
 	}
 	return nil
-}
-
-// readErasures returns the erasures in a chain that a query selects by tombstone.
-func readErasures(ctx context.Context, db bun.IDB, query string, chain int, tombstone []byte) ([]privacy.Erasure,
-	error) {
-	erasures := []privacy.Erasure{} // not nil: encodes as []
-	err := db.NewRaw(query, named{"chain": chain, "tombstone": tombstone}).Scan(ctx, &erasures)
-	return erasures, err
 }
 
 // tombstone returns the keyed hash under which the database remembers that a check or subject of an account was erased.

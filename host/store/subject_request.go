@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,31 +42,6 @@ type requestSubject struct{ Pseudonym, Node []byte }
 
 func requestContext(id string) string { return "subject request " + id }
 
-// requireSmall fails with a privacy.LargeError if the caller's account has more than privacy.AtOnce records of a
-// subject.
-func (s *Store) requireSmall(ctx context.Context, c check.Caller, selector privacy.Selector) error {
-	r, p, err := s.requested(ctx, c, selector)
-	if err != nil || p.pseudonym == nil {
-		return err
-	}
-	records := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("1").
-		Where("account_id = ?", r.AccountID).Offset(privacy.AtOnce).Limit(1)
-	large, err := records.Exists(ctx)
-	if err == nil && large {
-		err = privacy.LargeError{}
-	}
-	return err
-}
-
-// requested finds the caller and the subject of a request.
-func (s *Store) requested(ctx context.Context, c check.Caller, selector privacy.Selector) (r requester, p subject,
-	err error) {
-	if r, err = s.findRequester(ctx, s.db, c); err == nil {
-		p, err = s.findSubject(ctx, s.db, r, selector)
-	}
-	return r, p, err
-}
-
 // Begin makes a request that hosts work on in the background, and records in the audit log that data is disclosed. A
 // request of the same kind for the same subject that is still running is returned instead. An erasure erases the
 // account's overrides of the value at once. Errors are those of Export.
@@ -77,12 +51,13 @@ func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	return request, withOutage(wrap(err, "beginning a privacy request"))
 }
 
-//go:embed sql/begin_request.sql
-var beginRequest string
-
 func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
 	*privacy.Request, error) {
-	r, p, err := s.requested(ctx, c, selector)
+	r, err := s.findRequester(ctx, s.db, c)
+	var p subject
+	if err == nil {
+		p, err = s.findSubject(ctx, s.db, r, selector)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -91,7 +66,7 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	case kind == privacy.KindErasure && p.node == nil:
 		return nil, errNodeUnknown
 	case kind == privacy.KindErasure:
-		_, _, err = s.eraseOverrides(ctx, c, selector)
+		_, err = s.eraseOverrides(ctx, r, p)
 	default:
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
@@ -108,7 +83,7 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 		return nil, err
 	}
 	id := "req_" + ulid.Make().String()
-	id, err = once[string](ctx, s, beginRequest, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+	id, err = once[string](ctx, s, statement("begin_request"), named{"chain": r.Chain, "id": id, "account": r.AccountID,
 		"key": r.KeyID, "kind": kind, "subject": s.tombstone(r, "subject", string(p.pseudonym)),
 		"sealed": s.keys.Seal(name, requestContext(id)), "total": total, "now": s.now()})
 	if err != nil {
@@ -116,9 +91,6 @@ func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, se
 	}
 	return s.Request(ctx, c, id)
 }
-
-//go:embed sql/requests.sql
-var requestsQuery string
 
 // Request returns a request of the caller's account. It fails with check.ErrUnauthorized or privacy.ErrUnknownRequest.
 func (s *Store) Request(ctx context.Context, c check.Caller, id string) (*privacy.Request, error) {
@@ -146,7 +118,7 @@ func (s *Store) requests(ctx context.Context, c check.Caller, id string) ([]*pri
 		return nil, err
 	}
 	var rows []requestRow
-	err = s.db.NewRaw(requestsQuery, named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
+	err = query(s.db, "requests", named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
 	found := make([]*privacy.Request, len(rows))
 	for i, row := range rows {
 		found[i] = privacy.NewRequest(privacy.Request{ID: row.ID, Kind: row.Kind, State: row.State, Total: row.Total,
@@ -168,12 +140,9 @@ func (s *Store) Download(ctx context.Context, c check.Caller, id, after string) 
 	return part, withOutage(wrap(err, "downloading an export"))
 }
 
-//go:embed sql/export_part.sql
-var exportPart string
-
 func (s *Store) openPart(ctx context.Context, r requester, id, after string) (json.RawMessage, error) {
 	var sealed []byte
-	err := s.db.NewRaw(exportPart, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+	err := query(s.db, "export_part", named{"chain": r.Chain, "id": id, "account": r.AccountID,
 		"after": s.partName(r, after), "oldest": s.now().Add(-privacy.KeepExport)}).Scan(ctx, &sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, privacy.ErrNoExport
@@ -193,31 +162,3 @@ func (s *Store) partName(r requester, after string) []byte {
 }
 
 func partContext(id, after string) string { return "export " + id + " " + after }
-
-// deleteExports deletes an account's exports of a subject, finished or not.
-func (s *Store) deleteExports(ctx context.Context, r requester, p subject) error {
-	_, err := once[int](ctx, s, "SELECT delete_exports(?chain, ?account, ?subject)", named{"chain": r.Chain,
-		"account": r.AccountID, "subject": s.tombstone(r, "subject", string(p.pseudonym))})
-	return err
-}
-
-//go:embed sql/prune_requests.sql
-var pruneRequests string
-
-//go:embed sql/delete_old_exports.sql
-var deleteOldExports string
-
-// PruneRequests deletes exports after privacy.KeepExport, and requests after privacy.KeepRequest.
-func (s *Store) PruneRequests(ctx context.Context) error {
-	chains, err := s.chains(ctx)
-	for _, chain := range chains {
-		for _, statement := range []string{deleteOldExports, pruneRequests} {
-			if err != nil {
-				break
-			}
-			_, err = s.db.NewRaw(statement, named{"chain": chain, "exports": s.now().Add(-privacy.KeepExport),
-				"requests": s.now().Add(-privacy.KeepRequest)}).Exec(ctx)
-		}
-	}
-	return wrap(err, "pruning privacy requests")
-}

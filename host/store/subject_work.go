@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,18 +20,12 @@ import (
 // requestLease is the time after which another host may continue a request whose host has stopped. Each step renews it.
 const requestLease = 15 * time.Second
 
-//go:embed sql/due_request.sql
-var dueRequest string
-
-//go:embed sql/claim_request.sql
-var claimRequest string
-
 // ClaimRequest implements privacy.Queue.
 func (s *Store) ClaimRequest(ctx context.Context) (privacy.Work, error) {
 	var row requestRow
-	err := s.db.NewRaw(dueRequest).Scan(ctx, &row)
+	err := query(s.db, "due_request").Scan(ctx, &row)
 	if err == nil {
-		err = s.db.NewRaw(claimRequest, named{"chain": row.Chain, "id": row.ID, "lease": lease()}).Scan(ctx, &row)
+		err = query(s.db, "claim_request", named{"chain": row.Chain, "id": row.ID, "lease": lease()}).Scan(ctx, &row)
 	}
 	if errors.Is(err, sql.ErrNoRows) { // or another host was faster
 		return nil, nil

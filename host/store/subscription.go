@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -36,16 +35,13 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 // urlContext binds a sealed URL to its subscription.
 func urlContext(name string) string { return "subscription " + name }
 
-//go:embed sql/subscribe.sql
-var subscribeStatement string
-
 // Subscribe creates or replaces a subscription, which is due at once.
 func (s *Store) Subscribe(ctx context.Context, sub feed.Subscription) error {
 	args := named{"name": sub.Name, "url": s.keys.Seal([]byte(sub.URL), urlContext(sub.Name)), "source": sub.Source,
 		"kind": sub.Kind, "category": sub.Category, "format": sub.Format, "column": sub.Column, "country": sub.Country,
 		"licence": sub.Licence, "every": int64(sub.Every.Seconds()), "fresh": int64(sub.FreshFor.Seconds()),
 		"expires": int64(sub.ExpiresAfter.Seconds()), "now": s.now().UTC()}
-	if _, err := s.db.NewRaw(subscribeStatement, args).Exec(ctx); err != nil {
+	if _, err := query(s.db, "subscribe", args).Exec(ctx); err != nil {
 		return fmt.Errorf("subscribing to list: %w", err)
 	}
 	return nil
@@ -76,13 +72,10 @@ func (s *Store) changeSubscription(ctx context.Context, what string, otherwise e
 	return wrap(err, "%s", what)
 }
 
-//go:embed sql/subscriptions.sql
-var subscriptionsQuery string
-
 // Subscriptions returns all subscriptions by name, without their URLs.
 func (s *Store) Subscriptions(ctx context.Context) ([]feed.Subscription, error) {
 	var rows []feedSubscriptionRow
-	if err := s.db.NewRaw(subscriptionsQuery).Scan(ctx, &rows); err != nil {
+	if err := query(s.db, "subscriptions").Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading subscriptions: %w", err)
 	}
 	all := make([]feed.Subscription, len(rows))
@@ -93,16 +86,13 @@ func (s *Store) Subscriptions(ctx context.Context) ([]feed.Subscription, error) 
 	return all, nil
 }
 
-//go:embed sql/claim_subscription.sql
-var claimSubscriptionStatement string
-
 // ClaimSubscription claims the named subscription, or the next due one if name is empty. It returns nil if there is
 // none, or another process has claimed it.
 func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.Duration) (*feed.Claim, error) {
 	var r feedSubscriptionRow
 	until := s.now().UTC().Add(lease).Truncate(time.Microsecond) // as Postgres stores it
 	args := named{"name": name, "now": s.now().UTC(), "until": until}
-	err := s.db.NewRaw(claimSubscriptionStatement, args).Scan(ctx, &r)
+	err := query(s.db, "claim_subscription", args).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -68,11 +68,6 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	return trees, nil
 }
 
-// Trees returns the trees by chain, see AuditLog.Trees.
-func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) {
-	return AuditLog{db: s.db}.Trees(ctx)
-}
-
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
 	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -105,8 +100,8 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 		Seq  int64
 		Leaf []byte
 	}
-	err := s.db.NewRaw(`SELECT seq, leaf FROM audit_records WHERE chain = ? AND seq BETWEEN ? AND ?
-		ORDER BY seq LIMIT ?`, chain, from, until, limit).Scan(ctx, &rows)
+	err := s.db.NewRaw(`SELECT seq, leaf FROM ? WHERE chain = ? AND seq BETWEEN ? AND ?
+		ORDER BY seq LIMIT ?`, recordsOf(chain), chain, from, until, limit).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading leaves of audit chain %d: %w", chain, err)
 	}
@@ -126,7 +121,7 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 
 // RecordedAt returns the time of a record.
 func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
-	err = s.db.NewRaw("SELECT recorded_at FROM audit_records WHERE chain = ? AND seq = ?", chain, seq).Scan(ctx, &at)
+	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).Scan(ctx, &at)
 	return at, wrap(err, "reading the time of record %d of audit chain %d", seq, chain)
 }
 
@@ -163,11 +158,6 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 		}
 	}
 	return tiles, nil
-}
-
-// Tiles returns the hashes of tiles, see AuditLog.Tiles.
-func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
-	return AuditLog{db: s.db}.Tiles(ctx, chain, ids)
 }
 
 // pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because

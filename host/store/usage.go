@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
 	"time"
@@ -35,9 +34,6 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
 }
 
-//go:embed sql/count_checks.sql
-var countChecks string
-
 // CountChecks counts an account's checks from one instant until another, which is not included. It fails with
 // check.ErrUnauthorized.
 func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
@@ -68,7 +64,7 @@ const (
 func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time, format string) (
 	[]decision.Count, error) {
 	counts := []decision.Count{}
-	err := s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until,
+	err := query(s.db, "count_checks", named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until,
 		"format": format}).Scan(ctx, &counts)
 	return counts, err
 }

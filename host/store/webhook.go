@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"assay/host/check"
@@ -37,14 +36,11 @@ func endpointContext(accountID string) string { return "endpoint " + accountID }
 // testPrefix begins the references of test events, which are also sent to disabled endpoints.
 const testPrefix = "test_"
 
-//go:embed sql/insert_event.sql
-var insertEvent string
-
 // addEvent adds a test event to the outbox and numbers it in its account's sequence. It is one statement, because
 // checks of the account wait for the row of its sequence. The row stays locked until the commit, so numbers become
 // visible in order: a reader that has seen number n will never find a lower number later.
 func (s *Store) addEvent(ctx context.Context, chain int, e eventRow) error {
-	_, err := s.db.NewRaw(insertEvent, named{"chain": chain, "ref": e.Ref, "account": e.AccountID, "event": e.Event,
+	_, err := query(s.db, "insert_event", named{"chain": chain, "ref": e.Ref, "account": e.AccountID, "event": e.Event,
 		"type": e.Type, "score": e.Score, "at": e.OccurredAt, "payload": e.SealedPayload}).Exec(ctx)
 	return err
 }

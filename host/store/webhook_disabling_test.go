@@ -93,7 +93,7 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	} else {
 		finish(t, o, ended(d, 200))
 	}
-	noError(t, s.PruneWebhooks(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "the pending event", state(t, s, ref), "failed 1 begun 1 ended held")
 	for name, err := range map[string]error{
 		"one": s.ResendEvent(t.Context(), caller.Account, arrived),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -49,14 +48,11 @@ func newSecret() string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(raw)
 }
 
-//go:embed sql/move_endpoint.sql
-var moveEndpoint string
-
 // MoveEndpoint changes an endpoint's URL and keeps its secrets. Pending events go to the new URL. A different URL
 // enables the endpoint, because it was the old one that failed. It fails with webhook.ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	err := again(func() error {
-		_, err := s.db.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
+		_, err := query(s.db, "move_endpoint", named{"account": accountID, "url": url}).Exec(ctx)
 		return err
 	})
 	if err == nil {
@@ -65,14 +61,11 @@ func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	return wrap(err, "moving webhook endpoint")
 }
 
-//go:embed sql/enable_endpoint.sql
-var enableEndpoint string
-
 // EnableEndpoint enables a disabled endpoint. Events that failed while it was disabled are not resent; ResendFailed
 // does that. It fails with webhook.ErrNoEndpoint.
 func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
 	err := again(func() error {
-		result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
+		result, err := query(s.db, "enable_endpoint", named{"account": accountID}).Exec(ctx)
 		return oneRow(result, err, webhook.ErrNoEndpoint)
 	})
 	return wrap(err, "enabling webhook endpoint")
@@ -129,13 +122,10 @@ func discardEvents(tx bun.IDB) *bun.UpdateQuery {
 		Where("sealed_payload IS NOT NULL")
 }
 
-//go:embed sql/list_endpoints.sql
-var listEndpoints string
-
 // Endpoints lists the endpoint of an account, or all endpoints if accountID is empty.
 func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endpoint, error) {
 	endpoints := []webhook.Endpoint{}
-	if err := s.db.NewRaw(listEndpoints, named{"account": accountID}).Scan(ctx, &endpoints); err != nil {
+	if err := query(s.db, "list_endpoints", named{"account": accountID}).Scan(ctx, &endpoints); err != nil {
 		return nil, fmt.Errorf("listing webhook endpoints: %w", err)
 	}
 	return endpoints, nil

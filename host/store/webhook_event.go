@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,20 +12,11 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"assay/host/check"
-	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 )
 
-// Retention of events. The payload of a delivered event is deleted on delivery.
-const (
-	failedPayloadRetention = privacy.PayloadHours * time.Hour // also of response bodies, which may echo the payload
-	webhookRetention       = privacy.EventDays * 24 * time.Hour
-	rowsPerStatement       = 10_000 // limits how long one statement takes
-)
-
-//go:embed sql/events_after.sql
-var eventsAfter string
+const rowsPerStatement = 10_000 // limits how long one statement takes
 
 // EventsAfter lists up to limit events of an account with a sequence number above after, in ascending order, with the
 // bodies that are still stored. Numbers become visible in order, so a reader that continues from the last one misses
@@ -36,7 +26,7 @@ func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, 
 		webhook.Event
 		SealedPayload []byte
 	}
-	err := s.db.NewRaw(eventsAfter, named{"account": accountID, "after": after, "limit": limit}).Scan(ctx, &rows)
+	err := query(s.db, "events_after", named{"account": accountID, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("listing webhook events: %w", err))
 	}
@@ -54,15 +44,12 @@ func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, 
 	return events, nil
 }
 
-//go:embed sql/recent_events.sql
-var recentEvents string
-
 // RecentEvents lists up to limit events of an account, newest first and without bodies. An empty state selects all
 // states. If below is positive, only events with a lower sequence number are listed.
 func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below int64, limit int) ([]webhook.Event,
 	error) {
 	events := []webhook.Event{}
-	err := s.db.NewRaw(recentEvents, named{"account": accountID, "state": state, "below": below, "limit": limit}).
+	err := query(s.db, "recent_events", named{"account": accountID, "state": state, "below": below, "limit": limit}).
 		Scan(ctx, &events)
 	return events, wrap(err, "listing webhook events")
 }
@@ -133,14 +120,11 @@ func (s *Store) eventState(ctx context.Context, accountID, ref string) (e webhoo
 	return e, err
 }
 
-//go:embed sql/resend_event.sql
-var resendEvent string
-
 // ResendEvent makes a failed event pending again, with a first attempt at once and the full retry schedule. An empty
 // accountID matches any account. It fails with webhook.ErrNoEvent, ErrEventPending, ErrPayloadGone, ErrNoEndpoint or
 // ErrEndpointDisabled.
 func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
-	result, err := s.db.NewRaw(resendEvent, named{"ref": ref, "account": accountID}).Exec(ctx)
+	result, err := query(s.db, "resend_event", named{"ref": ref, "account": accountID}).Exec(ctx)
 	if err = oneRow(result, err, errNotResent); errors.Is(err, errNotResent) {
 		var e webhook.Event
 		switch e, err = s.eventState(ctx, accountID, ref); {
@@ -185,14 +169,11 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 	return resent, gone, wrap(err, "resending events")
 }
 
-//go:embed sql/resend_failed_events.sql
-var resendFailedEvents string
-
 // resendBatch resends up to rowsPerStatement events of an account that failed between since and until, and returns how
 // many.
 func (s *Store) resendBatch(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
 	err = again(func() error { // a separate statement, because erasures wait for the events
-		result, err := s.db.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
+		result, err := query(s.db, "resend_failed_events", named{"account": accountID, "since": since, "until": until,
 			"limit": rowsPerStatement}).Exec(ctx)
 		if err != nil {
 			return err
@@ -238,80 +219,4 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string, verdict che
 		return "", fmt.Errorf("sending test event: %w", err)
 	}
 	return d.Ref, nil
-}
-
-var (
-	//go:embed sql/interrupted_of_disabled.sql
-	interruptedOfDisabled string
-	//go:embed sql/fail_events_of_disabled.sql
-	failEventsOfDisabled string
-	//go:embed sql/prune_failed_payloads.sql
-	pruneFailedPayloads string
-	//go:embed sql/prune_responses.sql
-	pruneResponses string
-	//go:embed sql/prune_exchanges.sql
-	pruneExchanges string
-	//go:embed sql/prune_removed_exchanges.sql
-	pruneRemovedExchanges string
-	//go:embed sql/prune_settled_events.sql
-	pruneSettledEvents string
-)
-
-// PruneWebhooks deletes webhook data past its retention: payloads of failed events 72 hours after their creation,
-// requests and responses 72 hours after the attempt, and events with their attempts 30 days after they were delivered
-// or failed. It also deletes payloads and requests of events without an endpoint, and secrets that no longer sign. It
-// also fails pending events of disabled endpoints.
-func (s *Store) PruneWebhooks(ctx context.Context) error {
-	var chains []int
-	err := s.db.NewRaw("SELECT chain FROM graph_progress ORDER BY chain").Scan(ctx, &chains)
-	for _, chain := range chains {
-		err = errors.Join(err, s.pruneEvents(ctx, chain))
-	}
-	if err == nil {
-		_, err = s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
-	}
-	return wrap(err, "pruning webhooks")
-}
-
-func (s *Store) pruneEvents(ctx context.Context, chain int) error {
-	// For two leases after an endpoint was disabled, the success of an attempt in flight may still enable it. Its
-	// events then continue on schedule.
-	var refs []string
-	args := named{"chain": chain, "lease": webhook.AttemptLease.Microseconds(), "test_prefix": testPrefix}
-	if err := s.db.NewRaw(interruptedOfDisabled, args).Scan(ctx, &refs); err != nil {
-		return err
-	}
-	if err := logInterruptedAttempts(ctx, s.db, chain, refs); err != nil {
-		return err
-	}
-	if _, err := s.db.NewRaw(failEventsOfDisabled, args).Exec(ctx); err != nil {
-		return err
-	}
-	_, err := discardEvents(s.db).Where("chain = ?", chain).Where(`NOT EXISTS (
-		SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id)`).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	for _, prune := range []struct {
-		sql string
-		age time.Duration
-	}{
-		{pruneFailedPayloads, failedPayloadRetention},
-		{pruneResponses, failedPayloadRetention},
-		{pruneExchanges, webhook.ExchangeRetention},
-		{pruneRemovedExchanges, 0},
-		{pruneSettledEvents, webhookRetention},
-	} {
-		for n := int64(rowsPerStatement); n == rowsPerStatement; {
-			result, err := s.db.NewRaw(prune.sql, named{"chain": chain, "age": int(prune.age.Seconds()),
-				"limit": rowsPerStatement}).Exec(ctx)
-			if err == nil {
-				n, err = result.RowsAffected()
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -153,7 +153,7 @@ func TestResendFailed(t *testing.T) {
 	claimed := claim(t, o, all)
 	holds(t, len(claimed) == 3, "%d events are pending", len(claimed))
 	clock.advance(t, 3*time.Hour)
-	noError(t, s.PruneWebhooks(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 ||
 		gone != 2 || err != nil {
 		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
@@ -174,7 +174,7 @@ func TestPruneWebhooks(t *testing.T) {
 	must(s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", gone.Account).Exec(t.Context()))(t)
 	prune := func() string {
 		t.Helper()
-		noError(t, s.PruneWebhooks(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		var held []string
 		noError(t, s.db.NewRaw(`SELECT ref FROM webhook_events
 			WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref`).Scan(t.Context(), &held))
@@ -221,7 +221,7 @@ func TestRequestsGoWithTheEndpoint(t *testing.T) {
 		finish(t, o, ended(claimOne(t, o), 200))
 	}
 	noError(t, s.RemoveEndpoint(t.Context(), leaves.Account))
-	noError(t, s.PruneWebhooks(t.Context()))
+	noError(t, s.Prune(t.Context()))
 	expect(t, "accounts with requests", one[string](t, s, `SELECT string_agg(e.account_id, ' ')
 		FROM webhook_attempts AS a JOIN webhook_events AS e USING (chain, ref) WHERE sealed_exchange IS NOT NULL`),
 		stays.Account)
@@ -254,7 +254,7 @@ func TestManyFailedEvents(t *testing.T) {
 		where string
 	}{{failedPayloadRetention, "sealed_payload IS NOT NULL"}, {webhookRetention, "true"}} {
 		clock.advance(t, pass.time)
-		noError(t, s.PruneWebhooks(t.Context()))
+		noError(t, s.Prune(t.Context()))
 		expect(t, fmt.Sprint("events after ", pass.time), count(pass.where), 0)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -49,14 +48,10 @@ func (s *Store) NewOutbox() (*Outbox, error) {
 // Close closes the outbox's connections.
 func (o *Outbox) Close() error { return errors.Join(o.claims.Close(), o.outcomes.Close()) }
 
-//go:embed sql/endpoint_chains.sql
-var endpointChains string
-
 // Claim implements webhook.Outbox. It claims one event of each account before a second one of any.
 func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhook.Delivery, error) {
 	var chains []int
-	only := bun.List(opts.Only)
-	err := o.claims.NewRaw(endpointChains, named{"restricted": len(opts.Only) > 0, "only": only}).Scan(ctx, &chains)
+	err := query(o.claims, "due_chains").Scan(ctx, &chains)
 	var due []dueEvent
 	for _, chain := range chains {
 		events, err2 := o.dueEvents(ctx, chain, opts)
@@ -86,12 +81,9 @@ type dueEvent struct {
 	Rank          int  // among those of the account, from 1
 }
 
-//go:embed sql/due_events.sql
-var dueEvents string
-
 func (o *Outbox) dueEvents(ctx context.Context, chain int, opts webhook.ClaimOptions) (due []dueEvent, err error) {
 	except := append([]string{""}, opts.Except...) // never empty: NOT IN (NULL) is never true
-	err = o.claims.NewRaw(dueEvents, named{
+	err = query(o.claims, "due_events", named{
 		"chain": chain, "restricted": len(opts.Only) > 0, "only": bun.List(opts.Only), "except": bun.List(except),
 		"max_events": opts.MaxEvents, "max_per_account": opts.MaxPerAccount, "test_prefix": testPrefix,
 	}).Scan(ctx, &due)
@@ -100,13 +92,6 @@ func (o *Outbox) dueEvents(ctx context.Context, chain int, opts webhook.ClaimOpt
 	}
 	return due, err
 }
-
-var (
-	//go:embed sql/log_interrupted.sql
-	logInterrupted string
-	//go:embed sql/claim_events.sql
-	claimEvents string
-)
 
 // claim claims events of a chain that no other host has claimed meanwhile.
 func (o *Outbox) claim(ctx context.Context, chain int, due []dueEvent) (claimed []webhook.Delivery, err error) {
@@ -128,7 +113,7 @@ func (o *Outbox) claim(ctx context.Context, chain int, due []dueEvent) (claimed 
 		OldSecrets                  string // sealed, in hexadecimal, separated by spaces
 		LateMicros                  int64
 	}
-	err = o.claims.NewRaw(claimEvents, named{"chain": chain, "refs": bun.List(refs),
+	err = query(o.claims, "claim_events", named{"chain": chain, "refs": bun.List(refs),
 		"lease": webhook.AttemptLease.Microseconds()}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
@@ -156,7 +141,7 @@ func logInterruptedAttempts(ctx context.Context, db bun.IDB, chain int, refs []s
 	if len(refs) == 0 {
 		return nil
 	}
-	_, err := db.NewRaw(logInterrupted, named{"chain": chain, "refs": bun.List(refs),
+	_, err := query(db, "log_interrupted", named{"chain": chain, "refs": bun.List(refs),
 		"lease": webhook.AttemptLease.Microseconds(), "interrupted": interrupted}).Exec(ctx)
 	return err
 }
@@ -185,13 +170,6 @@ func (o *Outbox) open(ref, accountID string, payload, current []byte, old string
 	}
 	return body, secrets, nil
 }
-
-var (
-	//go:embed sql/finish_attempt.sql
-	finishAttempt string
-	//go:embed sql/endpoint_outcome.sql
-	endpointOutcome string
-)
 
 // Finish implements webhook.Outbox. It logs the attempt, and either completes its event or schedules the next attempt.
 // A success always counts. A failure is ignored if it was recorded before, as when the database's reply was lost, or if
@@ -224,7 +202,7 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 		"failure_interval": int(failureInterval.Seconds()),
 		"disable_after":    int(webhook.DisableAfter.Seconds()),
 	}
-	err = conn.NewRaw(finishAttempt, args).Scan(ctx, &row)
+	err = query(conn, "finish_attempt", args).Scan(ctx, &row)
 	if isDataError(err) {
 		o.store.log.Warn("webhook attempt was not logged: its event is gone", "ref", out.Ref, "error", err)
 		return 0, false, nil
@@ -235,7 +213,7 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 	if row.AccountID != nil {
 		var disabled bool
 		args["account"] = *row.AccountID
-		err := conn.NewRaw(endpointOutcome, args).Scan(ctx, &disabled)
+		err := query(conn, "endpoint_outcome", args).Scan(ctx, &disabled)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 		}

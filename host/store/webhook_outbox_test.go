@@ -40,7 +40,11 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 	u.RawQuery = q.Encode()
 	db := must(connect(u.String(), 4))(t)
 	noError(t, s.db.Close())
-	s.db, s.url = db, u.String()
+	s.AuditLog.db, s.db, s.url = db, db, u.String()
+	s.now = func() (now time.Time) {
+		report(t, db.NewRaw("SELECT now()").Scan(context.Background(), &now))
+		return now
+	}
 	return s, c
 }
 

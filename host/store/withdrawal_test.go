@@ -256,13 +256,13 @@ func TestOldVersionsAreNotRead(t *testing.T) {
 	expect(t, "used", one[int](t, s, "SELECT used FROM quota_usage"), 5001)
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
-	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
+	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "BEGIN").ReadAll()))
 	// A page has room for about a hundred versions. Of two batches, at least one finds room for its own: an update that
 	// moves to a new page is compared with all versions, because their keys are equal.
 	read := map[string][]int{}
 	for i := range 3 {
 		for _, table := range []string{"audit_heads", "quota_usage"} {
-			r := must(conn.pg.Exec(t.Context(), fmt.Sprintf("SELECT pg_stat_get_xact_blocks_fetched('%s'::regclass)",
+			r := must(conn.pg.PgConn().Exec(t.Context(), fmt.Sprintf("SELECT pg_stat_get_xact_blocks_fetched('%s'::regclass)",
 				table)).ReadAll())(t)
 			read[table] = append(read[table], must(strconv.Atoi(string(r[0].Rows[0][0])))(t))
 		}
@@ -273,7 +273,7 @@ func TestOldVersionsAreNotRead(t *testing.T) {
 		least := min(blocks[1]-blocks[0], blocks[2]-blocks[1])
 		holds(t, least <= 20, "a batch reads %d blocks of %s", least, table)
 	}
-	noError(t, errOf(conn.pg.Exec(t.Context(), "COMMIT").ReadAll()))
+	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "COMMIT").ReadAll()))
 }
 
 // At low load, batches hold few records, and what delays them has little to do with their records. It must not be taken

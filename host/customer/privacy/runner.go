@@ -22,7 +22,7 @@ type Queue interface {
 // Runner works on requests in the background, one at a time. It rests after each step, so that checks are not delayed.
 type Runner struct {
 	Queue  Queue
-	Every  time.Duration        // between two looks into an empty queue; at most the delay of a request
+	Every  func() time.Duration // between two looks into an empty queue; at most the delay of a request
 	Late   func() time.Duration // by how much the batch of checks in progress is late; nil: never late
 	Logger *slog.Logger
 }
@@ -41,7 +41,7 @@ func (r *Runner) Run(ctx context.Context) {
 			r.Logger.Error("claiming a privacy request failed", "error", err)
 		}
 		if work == nil {
-			rest(ctx, r.Every)
+			rest(ctx, r.Every())
 			continue
 		}
 		if err := r.finish(ctx, work); err != nil && ctx.Err() == nil {

@@ -17,10 +17,11 @@ import (
 // Config configures a Deliverer. Outbox is required; the zero value of every other field is valid.
 type Config struct {
 	Outbox   Outbox
-	Allow    []netip.Prefix // networks that may be called although they are not public, on any port and without TLS
-	Resolver *net.Resolver  // nil: the system's name servers
-	Roots    *x509.CertPool // nil: the system's
-	Logger   *slog.Logger   // nil: discard
+	Allow    []netip.Prefix                    // networks that may be called although they are not public, on any port and without TLS
+	Resolver *net.Resolver                     // nil: the system's name servers
+	Roots    *x509.CertPool                    // nil: the system's
+	Logger   *slog.Logger                      // nil: discard
+	Turn     func(time.Duration) time.Duration // how long hosts wait that look at the queue in turns; nil: there is one
 	// called after each attempt with its outcome and start delay; must not block; may be nil
 	Observed func(o Outcome, late time.Duration)
 }
@@ -32,13 +33,14 @@ type Deliverer struct {
 	lanes    *lanes
 	log      *slog.Logger
 	observed func(Outcome, time.Duration)
+	turn     func(time.Duration) time.Duration
 	hint     chan struct{}
 	attempts sync.WaitGroup
 }
 
 // Polling of the outbox. Hints and retry timers wake the host early; polling guarantees that nothing is missed.
 const (
-	pollInterval    = 250 * time.Millisecond
+	pollInterval    = 500 * time.Millisecond
 	minPollInterval = 10 * time.Millisecond // events that arrive within it share one claim
 	// with attemptTimeout shorter than AttemptLease, so that no other host claims the event during the attempt
 	claimTimeout = 3 * time.Second
@@ -60,9 +62,12 @@ func New(cfg Config) (*Deliverer, error) {
 	if cfg.Observed == nil {
 		cfg.Observed = func(Outcome, time.Duration) {}
 	}
+	if cfg.Turn == nil {
+		cfg.Turn = func(d time.Duration) time.Duration { return d }
+	}
 	return &Deliverer{
 		outbox: cfg.Outbox, send: newSender(guard, cfg.Resolver, cfg.Roots, cfg.Logger).send, lanes: newLanes(),
-		log: cfg.Logger, observed: cfg.Observed, hint: make(chan struct{}, 1),
+		log: cfg.Logger, observed: cfg.Observed, turn: cfg.Turn, hint: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -81,8 +86,6 @@ func (d *Deliverer) InFlight() (all, slow int) { return d.lanes.inFlight() }
 // outcomes to be recorded, at most 30 seconds more.
 func (d *Deliverer) Run(ctx context.Context) {
 	defer d.attempts.Wait()
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
 	var warned time.Time
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -95,7 +98,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-d.hint:
-			case <-poll.C:
+			case <-time.After(d.turn(pollInterval) - time.Since(began)):
 			}
 		}
 		pause(ctx, minPollInterval-time.Since(began))

@@ -37,7 +37,7 @@ var (
 // onlyInstallation are the tables and columns of which changes are found with the installation alone: those of sealed
 // nodes, anchors and tiles, as docs/audit-format.md says.
 var onlyInstallation = map[string][]string{
-	"audit_records": {"sealed_node"}, "audit_anchors": nil, "audit_tiles": nil,
+	"audit_records": {"sealed_node"}, "state_records": {"sealed_node"}, "audit_anchors": nil, "audit_tiles": nil,
 }
 
 // changeAtRandom makes random single changes of the database, of all kinds and columns: a value, a row that is deleted
@@ -242,9 +242,10 @@ func (g *damager) damage(table string, c column, row, other string) damage {
 		return damage{"a value deleted", table, c.name,
 			fmt.Sprintf("UPDATE %s SET %s = NULL WHERE %s", table, name, row)}
 	case 4:
-		chain := []int{0, audit.StateChain}[g.random.IntN(2)]
-		return damage{"the end cut off", "audit_records", "", fmt.Sprintf("DELETE FROM audit_records WHERE chain = %d "+
-			"AND seq > (SELECT max(seq) - %d FROM audit_records WHERE chain = %[1]d)", chain, 1+g.random.IntN(5))}
+		records := []string{"audit_records", "state_records"}[g.random.IntN(2)]
+		return damage{"the end cut off", records, "", fmt.Sprintf("DELETE FROM %s WHERE chain IN (0, %d) AND "+
+			"seq > (SELECT max(seq) - %d FROM %[1]s WHERE chain IN (0, %[2]d))", records, audit.StateChain,
+			1+g.random.IntN(5))}
 	}
 	return damage{"a value", table, c.name, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", table, name, value, row)}
 }

@@ -116,7 +116,7 @@ func Read(ctx context.Context, url string) (*State, error) {
 		read(ctx, tx, &s.Heads, "SELECT chain, seq, hash FROM audit_heads ORDER BY chain"),
 		read(ctx, tx, &s.Records, `SELECT chain, seq, kind, coalesce(at, ''), coalesce(ref, ''), account_id, key_id,
 			type, pseudonym, nonce, score, verdict, revision, digest, leaf, hash
-			FROM audit_records ORDER BY chain, seq`),
+			FROM (SELECT * FROM audit_records UNION ALL SELECT * FROM state_records) AS r ORDER BY chain, seq`),
 		read(ctx, tx, &s.Erased, "SELECT chain, seq, erasure, leaf, ref FROM erased_records"),
 		read(ctx, tx, &s.ErasedChecks, "SELECT chain, seq, checks FROM erasures"),
 		read(ctx, tx, &s.Usage, "SELECT account_id, period::text, used FROM quota_usage"),

@@ -23,6 +23,7 @@ type Job struct {
 	Limit  time.Duration // of one run; 0: two minutes
 	Run    func(ctx context.Context) error
 	AtStop bool // also run when the host stops
+	Shared bool // one host runs it for all; its caller sees to that
 }
 
 // Run runs every job immediately and then at its interval, one job at a time, until ctx ends. It logs the errors of a

@@ -70,10 +70,8 @@ type Answer struct {
 
 // Roster stores the hosts.
 type Roster interface {
-	// BeatHost records that a host is alive, and its state.
-	BeatHost(ctx context.Context, id, name string, s State) error
-	// LiveHosts counts the hosts that are not silent.
-	LiveHosts(ctx context.Context) (int, error)
+	// BeatHost records that a host is alive, and its state. It returns the number of hosts that are not silent.
+	BeatHost(ctx context.Context, id, name string, s State) (alive int, err error)
 	// ReportShadow stores the changes that a live host's shadow layers would have made.
 	ReportShadow(ctx context.Context, id string, report json.RawMessage) error
 	// RemoveHost records that a host has stopped.
@@ -105,10 +103,7 @@ func (p *Pulse) Alive() int { return int(p.alive.Load()) }
 func (p *Pulse) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTimeout)
 	defer cancel()
-	if err := p.Roster.BeatHost(ctx, p.ID, p.Name, p.State()); err != nil {
-		return err
-	}
-	alive, err := p.Roster.LiveHosts(ctx)
+	alive, err := p.Roster.BeatHost(ctx, p.ID, p.Name, p.State())
 	if err == nil {
 		p.alive.Store(int64(alive))
 	}

@@ -23,10 +23,8 @@ type beats struct {
 	reports []string
 }
 
-func (b *beats) LiveHosts(context.Context) (int, error) { return 1, nil }
-
-func (b *beats) BeatHost(context.Context, string, string, fleet.State) error { return nil }
-func (b *beats) RemoveHost(context.Context, string) error                    { return nil }
+func (b *beats) BeatHost(context.Context, string, string, fleet.State) (int, error) { return 1, nil }
+func (b *beats) RemoveHost(context.Context, string) error                           { return nil }
 
 func (b *beats) ReportShadow(_ context.Context, id string, report json.RawMessage) error {
 	b.mu.Lock()
@@ -46,12 +44,11 @@ type stopping struct {
 	removed bool
 }
 
-func (s *stopping) BeatHost(ctx context.Context, _, _ string, _ fleet.State) error {
+func (s *stopping) BeatHost(ctx context.Context, _, _ string, _ fleet.State) (int, error) {
 	s.stop()
 	s.givenUp = ctx.Err()
-	return s.givenUp
+	return 1, s.givenUp
 }
-func (s *stopping) LiveHosts(context.Context) (int, error)   { return 1, nil }
 func (s *stopping) RemoveHost(context.Context, string) error { s.removed = true; return nil }
 
 // A host that stops during a beat waits for it. The database would store a beat that was given up after the removal,

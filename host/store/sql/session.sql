@@ -3,11 +3,10 @@
 SELECT s.*, a.plan, a.quota, coalesce((
     SELECT k.id
     FROM api_keys AS k
-    LEFT JOIN key_limits AS l ON l.key_id = k.id
     WHERE a.suspended_at IS NULL AND k.account_id = s.account_id AND k.state = 'valid'
         AND (k.expires_at IS NULL OR k.expires_at > ?now)
-        AND coalesce(l.test, false) = false
-    ORDER BY l.key_id IS NULL DESC, k.expires_at DESC NULLS FIRST, k.id DESC
+        AND NOT k.test
+    ORDER BY (k.scopes IS NULL AND k.networks IS NULL AND k.lifetime IS NULL) DESC, k.expires_at DESC NULLS FIRST, k.id DESC
     LIMIT 1
 ), '') AS key_id,
     (SELECT w.disabled_at FROM webhook_endpoints AS w WHERE w.account_id = s.account_id) AS webhook_disabled_at,

@@ -8,9 +8,9 @@ FROM accounts AS a
 UNION ALL
 SELECT 'key', k.id, sha256(convert_to(jsonb_build_array('key', k.id, k.account_id, k.name, encode(k.hash, 'hex'),
 	k.hint, k.state, extract(epoch FROM k.created_at)::text, extract(epoch FROM k.ended_at)::text,
-	extract(epoch FROM k.expires_at)::text, l.scopes, l.networks, extract(epoch FROM l.lifetime)::text,
-	l.test)::text, 'UTF8'))
-FROM api_keys AS k LEFT JOIN key_limits AS l ON l.key_id = k.id
+	extract(epoch FROM k.expires_at)::text, k.scopes, k.networks, extract(epoch FROM k.lifetime)::text,
+	k.test)::text, 'UTF8'))
+FROM api_keys AS k
 UNION ALL
 SELECT 'list', f.name, sha256(convert_to(jsonb_build_array('list', f.id, f.name, f.kind, f.category, f.source,
 	f.format, f.licence, f.entries, f.version, extract(epoch FROM f.imported_at)::text,

@@ -191,7 +191,7 @@ func TestSessions(t *testing.T) {
 	again := s.signIn(t, owner.code)
 	s.pass(signin.SessionLife)
 	s.isSignedOut(t, again.token(), "after 12 hours")
-	expect.NoError(t, s.store.PruneSignIns(t.Context()))
+	expect.NoError(t, s.store.Prune(t.Context()))
 }
 
 // account returns the account of a session.

@@ -1,5 +1,0 @@
-UPDATE webhook_attempts SET sealed_answer = NULL
-WHERE chain = ?chain AND (ref, number) IN (
-    SELECT ref, number FROM webhook_attempts
-    WHERE chain = ?chain AND sealed_answer IS NOT NULL AND started_at <= now() - ?age * interval '1 second'
-    LIMIT ?limit FOR UPDATE SKIP LOCKED)
