@@ -182,10 +182,14 @@ func ledgerOn(t testing.TB, s *Store, cfg LedgerConfig) *Ledger {
 	return storetest.Close(t, must(s.NewLedger(cfg))(t))
 }
 
-// newStore opens a store on a new database. now may be nil.
+// newStore opens a store on a new database, whose server may take as long to answer as tests wait. now may be nil.
 func newStore(t testing.TB, now func() time.Time) *Store {
 	t.Helper()
-	return open(t, postgrestest.Database(t), now)
+	at := must(url.Parse(postgrestest.Database(t)))(t)
+	query := at.Query()
+	query.Set("connect_timeout", "60")
+	at.RawQuery = query.Encode()
+	return open(t, at.String(), now)
 }
 
 // newLedger opens a store on a new database, with a ledger and a caller on the Pro plan. now may be nil.
