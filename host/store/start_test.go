@@ -49,7 +49,9 @@ func TestOpenWaitsForTheDatabase(t *testing.T) {
 // openAfter opens a store on a database that refuses its first connections.
 func openAfter(t *testing.T, wait time.Duration, refusals int32, refuse func(client net.Conn)) {
 	t.Helper()
-	at := is.Value(url.Parse(newStore(t, nil).url))(t)
+	database := postgrestest.Database(t)
+	open(t, database, nil) // which creates its tables
+	at := is.Value(url.Parse(database))(t)
 	target := at.Host
 	listener := is.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
