@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
 	"assay/host/facts/feed"
 	"assay/host/installation"
 	"assay/host/lineup/fleet"
@@ -53,7 +55,11 @@ func newOperatorPage(h *host) (http.Handler, error) {
 		Client: func(r *http.Request) netip.Prefix {
 			return h.server.ClientOf(r.RemoteAddr, r.Header.Values("X-Forwarded-For"))
 		},
-		Reviews: h.store, Explainer: h.desk.explainer, Look: look, Logger: h.log, Now: time.Now})
+		Reviews: h.store,
+		Explain: func(ctx context.Context, account, ref string, e entity.Entity) (*decision.Explanation, error) {
+			return h.desk.explainer.Explain(ctx, check.Caller{Account: account}, ref, e)
+		},
+		Look: look, Logger: h.log, Now: time.Now})
 }
 
 // reading is the state of the database.

@@ -39,6 +39,6 @@ const DisableAfter = 5 * 24 * time.Hour
 // Errors of endpoints.
 var (
 	ErrPlanWithoutWebhooks = errors.New("the account's plan does not include webhooks") // contract section 8
-	ErrNoEndpoint          = errors.New("the account has no webhook endpoint")
+	ErrNoEndpoint          = errors.New("the account has no webhook: set its URL first")
 	ErrEndpointDisabled    = errors.New("the webhook endpoint is disabled: enable it first")
 )

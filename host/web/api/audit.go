@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/host/entity"
+	"assay/host/web/refusal"
 )
 
 const (
@@ -23,8 +24,8 @@ type AuditLog interface {
 	AuditFile(ctx context.Context, chain int, path string) (content []byte, constant bool, err error)
 }
 
-var errNoAuditFile = &refusal{fasthttp.StatusNotFound, codeNotFound,
-	"the audit log has no such chain, checkpoint or tile"}
+var errNoAuditFile = refuse(fasthttp.StatusNotFound, refusal.NotFound,
+	"the audit log has no such chain, checkpoint or tile")
 
 // checkpoint serves GET /audit/checkpoint.
 func (s *Server) checkpoint(c *fiber.Ctx) error {

@@ -10,6 +10,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
 
@@ -65,7 +66,7 @@ func TestContentType(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
 	all, some := start(t, Config{Keys: credulous{}}), start(t, Config{})
-	want := failure{Code: codeUnauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
+	want := failure{Code: refusal.Unauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
 		site   *site
 		lines  []string
@@ -117,14 +118,15 @@ func (credulous) Authenticate(context.Context, string) (check.Caller, error) {
 func TestErrorsOfACheck(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	internal := failure{Code: codeInternal, Error: "an internal error occurred; quote the ref when you contact support"}
+	internal := failure{Code: refusal.Internal,
+		Error: "an internal error occurred; quote the ref when you contact support"}
 	for key, test := range map[string]struct {
 		status int
 		body   failure // an internal error has a ref besides
 	}{
-		freeKey: {403, failure{Code: codePlan,
+		freeKey: {403, failure{Code: refusal.Plan,
 			Error: "the free plan does not cover iban checks, only domain and email"}},
-		busyKey: {503, failure{Code: codeBusy, Error: admission.ErrBusy.Error()}},
+		busyKey: {503, failure{Code: refusal.Busy, Error: admission.ErrBusy.Error()}},
 		failKey: {500, internal}, downKey: {500, internal}, panicKey: {500, internal},
 	} {
 		r := s.ask(t, key, "POST /api/check", `{"iban":"DE89370400440532013000"}`)

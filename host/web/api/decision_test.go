@@ -109,8 +109,8 @@ func TestDecisions(t *testing.T) {
 	const at, jane = `"2026-01-15T10:30:00.123Z"`, `"email":"Jane@Example.com"`
 	const recorded = `"ref":"` + knownRef + `","timestamp":` + at + `,"type":"email","score":78,"verdict":"block",` +
 		`"key":"key_1","revision":12,"overridden":false`
-	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","value":null,"contact":null,"asked_at":` + at +
-		`,"taken_at":null,"settled_at":null,"finding":null}`
+	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","value":null,"contact":null,` +
+		`"asked_at":` + at + `,"taken_at":null,"settled_at":null,"finding":null}`
 	const cursor = "2026-01-15T10:30:00.123Z_" + knownRef
 	d := &decisions{}
 	start(t, Config{Decisions: d, Explainer: d}).converse(t, &d.calls, []dialog{

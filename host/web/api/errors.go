@@ -14,41 +14,30 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
-	"assay/host/customer/decision"
-	"assay/host/customer/feedback"
-	"assay/host/customer/override"
-	"assay/host/customer/privacy"
-	"assay/host/entity"
+	"assay/host/web/refusal"
 )
-
-// refusal is an error at the level of HTTP. Its text is meant for the client.
-type refusal struct {
-	status int
-	code   string
-	text   string
-}
-
-func (r *refusal) Error() string { return r.text }
 
 var (
-	errMalformed = &refusal{fasthttp.StatusBadRequest, codeRequest, "the request is not well-formed HTTP/1.1"}
-	errNotFound  = &refusal{fasthttp.StatusNotFound, codeNotFound, "there is no such endpoint"}
-	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, codeMethod,
-		"the endpoint does not support this method; see the Allow header"}
-	errSlow      = &refusal{fasthttp.StatusRequestTimeout, codeSlow, "the request did not arrive in time"}
-	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType, codeMedia,
-		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
-	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType, codeMedia,
-		"the body must not have a Content-Encoding"}
-	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge, codeHead,
-		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
-	errVersion = &refusal{fasthttp.StatusBadRequest, codeRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
+	errMalformed    = refuse(fasthttp.StatusBadRequest, refusal.Request, "the request is not well-formed HTTP/1.1")
+	errNotFound     = refuse(fasthttp.StatusNotFound, refusal.NotFound, "there is no such endpoint")
+	errMethod       = refuse(fasthttp.StatusMethodNotAllowed, refusal.Method,
+		"the endpoint does not support this method; see the Allow header")
+	errSlow         = refuse(fasthttp.StatusRequestTimeout, refusal.Slow, "the request did not arrive in time")
+	errMediaType    = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media,
+		"the body must be JSON in UTF-8, sent as Content-Type: application/json")
+	errEncoding     = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media, "the body must not have a Content-Encoding")
+	errHeadTooLarge = refuse(fasthttp.StatusRequestHeaderFieldsTooLarge, refusal.Head,
+		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders))
+	errVersion      = refuse(fasthttp.StatusBadRequest, refusal.Request, "only HTTP/1.1 and HTTP/1.0 are supported")
 )
+
+func refuse(status int, code, text string) *refusal.Refusal {
+	return &refusal.Refusal{Status: status, Code: code, Text: text}
+}
 
 // tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int) error {
-	return &refusal{fasthttp.StatusRequestEntityTooLarge, codeTooLarge,
-		fmt.Sprintf("the body exceeds %d bytes", limit)}
+	return refuse(fasthttp.StatusRequestEntityTooLarge, refusal.TooLarge, fmt.Sprintf("the body exceeds %d bytes", limit))
 }
 
 // invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.
@@ -100,38 +89,6 @@ func newPanic(p any) *panicked {
 
 func (e *panicked) Error() string { return "panic: " + e.text }
 
-// The codes of errors, for programs. Texts may change, codes do not (contract section 7).
-const (
-	codeRequest      = "invalid_request"
-	codeBody         = "invalid_body"
-	codeField        = "invalid_field"
-	codeNoField      = "no_field"
-	codeUnauthorized = "unauthorized"
-	codeExpired      = "key_expired"
-	codeSuspended    = "account_suspended"
-	codePlan         = "plan_required"
-	codeScope        = "scope_missing"
-	codeAddress      = "address_refused"
-	codeForbidden    = "forbidden"
-	codeNotFound     = "not_found"
-	codeMethod       = "method_not_allowed"
-	codeSlow         = "too_slow"
-	codeTooLarge     = "too_large"
-	codeHead         = "headers_too_large"
-	codeConflict     = "conflict"
-	codeMedia        = "media_type"
-	codeQuota        = "quota_exhausted"
-	codeHourly       = "hourly_limit"
-	codeRate         = "rate_limited"
-	codeBusy         = "busy"
-	codeShare        = "share_exhausted"
-	codeUnavailable  = "unavailable"
-	codeNotReady     = "not_ready"
-	codeConnections  = "too_many_connections"
-	codeInternal     = "internal"
-	codeUncertain    = "uncertain"
-)
-
 // failure is the body of every error response (contract section 7). Empty fields are omitted.
 type failure struct {
 	Error   string `json:"error"`
@@ -147,83 +104,39 @@ type refused struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// plainErrors are errors whose text is for the client. The first that fits counts.
-var plainErrors = []struct {
-	err    error
-	status int
-	code   string
-}{
-	{privacy.ErrUnknownRequest, fasthttp.StatusNotFound, codeNotFound},
-	{privacy.ErrNoExport, fasthttp.StatusNotFound, codeNotFound},
-	{privacy.ErrUnknownSubject, fasthttp.StatusNotFound, codeNotFound},
-	{feedback.ErrUnknownCheck, fasthttp.StatusNotFound, codeNotFound},
-	{decision.ErrNoReview, fasthttp.StatusNotFound, codeNotFound},
-	{override.ErrUnknown, fasthttp.StatusNotFound, codeNotFound},
-	{check.ErrOtherRequest, fasthttp.StatusConflict, codeConflict},
-	{check.ErrSuspended, fasthttp.StatusForbidden, codeSuspended},
-	{check.ErrExpired, fasthttp.StatusUnauthorized, codeExpired},
-	{check.ErrUnauthorized, fasthttp.StatusUnauthorized, codeUnauthorized},
-	{admission.ErrBusy, fasthttp.StatusServiceUnavailable, codeBusy},
-	{admission.ErrShare, fasthttp.StatusServiceUnavailable, codeShare},
-}
-
-// answerTo returns the status and body for an error: of all JSON endpoints, but not of the pages, nor of a connection
-// that is refused. Any other error is internal, and the client does not see its text.
+// answerTo returns the status and body for an error of a JSON endpoint. An error that is no refusal is internal, and
+// the client does not see its text.
 func answerTo(err error) (status int, body failure) {
 	var (
-		refused *refusal
 		routing *fiber.Error
 		body400 invalidBody
-		none    check.NoFieldError
-		invalid *entity.InvalidError
-		plan    *check.PlanError
-		quota   *check.QuotaError
 		hourly  *hourlyError
 		fast    tooFast
-		rate    *admission.RateError
 		unready *notReady
-		missing *check.UnavailableError
-		tooMany override.TooManyError
 	)
-	for _, plain := range plainErrors {
-		if errors.Is(err, plain.err) {
-			return plain.status, failure{Error: plain.err.Error(), Code: plain.code}
-		}
-	}
+	r := refusal.Of(err)
 	switch {
-	case errors.As(err, &refused):
-		return refused.status, failure{Error: refused.text, Code: refused.code}
 	case errors.As(err, &routing) && routing.Code == fasthttp.StatusNotFound:
-		return answerTo(errNotFound)
+		r = errNotFound
 	case errors.As(err, &routing) && routing.Code == fasthttp.StatusMethodNotAllowed:
-		return answerTo(errMethod)
+		r = errMethod
 	case errors.As(err, &body400):
-		return fasthttp.StatusBadRequest, failure{Error: body400.Error(), Code: codeBody}
-	case errors.As(err, &none):
-		return fasthttp.StatusBadRequest, failure{Error: none.Error(), Code: codeNoField}
-	case errors.As(err, &invalid):
-		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Code: codeField, Field: invalid.Field}
-	case errors.As(err, &tooMany):
-		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error(), Code: codeBody}
-	case errors.As(err, &plan):
-		return fasthttp.StatusForbidden, failure{Error: plan.Error(), Code: codePlan}
-	case errors.As(err, &quota):
-		return fasthttp.StatusTooManyRequests,
-			failure{Error: quota.Error(), Code: codeQuota, ResetAt: stamp(quota.ResetAt)}
+		r = refuse(fasthttp.StatusBadRequest, refusal.Body, body400.Error())
 	case errors.As(err, &hourly):
-		return fasthttp.StatusTooManyRequests,
-			failure{Error: hourly.Error(), Code: codeHourly, ResetAt: stamp(hourly.resetAt)}
+		r = refuse(fasthttp.StatusTooManyRequests, refusal.Hourly, hourly.Error())
+		r.ResetAt = hourly.resetAt
 	case errors.As(err, &fast):
-		return fasthttp.StatusServiceUnavailable, failure{Error: fast.Error(), Code: codeRate}
-	case errors.As(err, &rate):
-		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), Code: codeRate, ResetAt: stamp(rate.Until)}
-	case errors.As(err, &missing):
-		const text = "the request cannot be answered in full at the moment; nothing was counted, try again"
-		return fasthttp.StatusServiceUnavailable, failure{Error: text, Code: codeUnavailable}
+		r = refuse(fasthttp.StatusServiceUnavailable, refusal.Rate, fast.Error())
 	case errors.As(err, &unready):
-		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error(), Code: codeNotReady}
+		r = refuse(fasthttp.StatusServiceUnavailable, refusal.NotReady, unready.Error())
+	case r == nil:
+		return fasthttp.StatusInternalServerError, internal(err)
 	}
-	return fasthttp.StatusInternalServerError, internal(err)
+	body = failure{Error: r.Text, Code: r.Code, Field: r.Field}
+	if !r.ResetAt.IsZero() {
+		body.ResetAt = stamp(r.ResetAt)
+	}
+	return r.Status, body
 }
 
 // internal returns the body for an error that no client caused.
@@ -238,10 +151,10 @@ func internal(err error) failure {
 		ref = check.NewRef()
 	}
 	if errors.As(err, &doubt) {
-		return failure{Code: codeUncertain, Ref: ref,
+		return failure{Code: refusal.Uncertain, Ref: ref,
 			Error: "the request may have taken effect, in whole or in part; send it again to be sure"}
 	}
-	return failure{Error: "an internal error occurred; quote the ref when you contact support", Code: codeInternal,
+	return failure{Error: "an internal error occurred; quote the ref when you contact support", Code: refusal.Internal,
 		Ref: ref}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"assay/host/web/refusal"
+
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
@@ -190,7 +192,7 @@ func (s *Server) refuseConnection(c net.Conn) {
 		s.cfg.Logger.Warn("refusing connections", "limit", s.cfg.MaxConnections)
 	}
 	refuse := func(c net.Conn) error {
-		return writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", codeConnections,
+		return writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", refusal.Connections,
 			"too many connections are open")
 	}
 	if s.cfg.TLS == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
 
@@ -265,9 +266,9 @@ func TestErrorPages(t *testing.T) {
 			return
 		}
 		got.wellBehaved(t)
-		want := failure{Error: errNotFound.text, Code: codeNotFound}
+		want := failure{Error: errNotFound.Text, Code: refusal.NotFound}
 		if test.status == 403 {
-			want = failure{Error: "foreign origin", Code: codeForbidden}
+			want = failure{Error: "foreign origin", Code: refusal.Forbidden}
 		}
 		expect.NoDiff(t, "error", want, got.failure(t))
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/host/access/apikey"
+	"assay/host/web/refusal"
 )
 
 // scoped notes the scope that a key needs for h, before h authenticates the caller.
@@ -26,22 +27,22 @@ func (s *Server) permit(ctx *fasthttp.RequestCtx, limits apikey.Limits) error {
 			if client.IsValid() {
 				from = "from " + client.String()
 			}
-			return forbidden(codeAddress, "the key's allow list does not permit requests %s", from)
+			return forbidden(refusal.Address, "the key's allow list does not permit requests %s", from)
 		}
 	}
 	scope := current(ctx).scope
 	switch {
 	case scope == noKey:
-		return forbidden(codeScope, "the endpoint takes no key")
+		return forbidden(refusal.Scope, "the endpoint takes no key")
 	case limits.Test && !(apikey.Limits{Test: true}).Permits(scope):
-		return forbidden(codeScope, "a test key can only check; the endpoint needs a key with the scope %s", scope)
+		return forbidden(refusal.Scope, "a test key can only check; the endpoint needs a key with the scope %s", scope)
 	case !limits.Permits(scope):
-		return forbidden(codeScope, "the key does not have the scope %s, which the endpoint needs; it has %s", scope,
+		return forbidden(refusal.Scope, "the key does not have the scope %s, which the endpoint needs; it has %s", scope,
 			apikey.JoinScopes(limits.Scopes))
 	}
 	return nil
 }
 
 func forbidden(code, format string, args ...any) error {
-	return &refusal{fasthttp.StatusForbidden, code, fmt.Sprintf(format, args...)}
+	return refuse(fasthttp.StatusForbidden, code, fmt.Sprintf(format, args...))
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"assay/host/access/admission"
+	"assay/host/web/refusal"
 )
 
 // Routes of requests that are not for an endpoint, or do not count as its load.
@@ -197,16 +198,16 @@ func (s *Server) refusePage(ctx *fasthttp.RequestCtx, x *exchange) {
 	case status == fasthttp.StatusNotFound:
 		s.fail(ctx, errNotFound) // most likely a misspelt endpoint
 	case text != "":
-		s.fail(ctx, &refusal{status, pageCodes[status], text})
+		s.fail(ctx, refuse(status, pageCodes[status], text))
 	}
 }
 
 // pageCodes are the codes of error pages by status.
 var pageCodes = map[int]string{
-	fasthttp.StatusBadRequest: codeRequest, fasthttp.StatusUnauthorized: codeUnauthorized,
-	fasthttp.StatusForbidden: codeForbidden, fasthttp.StatusMethodNotAllowed: codeMethod,
-	fasthttp.StatusConflict: codeConflict, fasthttp.StatusGone: codeNotFound, fasthttp.StatusTooManyRequests: codeRate,
-	fasthttp.StatusInternalServerError: codeInternal, fasthttp.StatusServiceUnavailable: codeUnavailable,
+	fasthttp.StatusBadRequest: refusal.Request, fasthttp.StatusUnauthorized: refusal.Unauthorized,
+	fasthttp.StatusForbidden: refusal.Forbidden, fasthttp.StatusMethodNotAllowed: refusal.Method,
+	fasthttp.StatusConflict: refusal.Conflict, fasthttp.StatusGone: refusal.NotFound, fasthttp.StatusTooManyRequests: refusal.Rate,
+	fasthttp.StatusInternalServerError: refusal.Internal, fasthttp.StatusServiceUnavailable: refusal.Unavailable,
 }
 
 // wantsPage reports whether a request comes from a browser or from a script in a page.

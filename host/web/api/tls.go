@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/web/refusal"
 )
 
 // secure encrypts the connections of a listener. A handshake takes place when its connection is first read, so it holds
@@ -67,7 +68,7 @@ func looksLikeHTTP(first [5]byte) bool {
 // refusePlain responds to a request that was sent without encryption. The deadlines of the connection apply.
 func refusePlain(c net.Conn) {
 	const text = "this port serves https, and the request was sent with http"
-	if writeRefusal(c, "400 Bad Request", "", codeRequest, text) == nil {
+	if writeRefusal(c, "400 Bad Request", "", refusal.Request, text) == nil {
 		drain(c)
 	}
 }

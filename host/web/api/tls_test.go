@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"assay/host/web/certificate/certificatetest"
+	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
 
@@ -70,7 +71,7 @@ func TestEncryptedConnectionsAreLimited(t *testing.T) {
 	expect.Value(io.WriteString(second, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	r := readReplies(t, second)
 	expect.Must(t, len(r) == 1 && r[0].closes, "the second connection got %v, want one response", r)
-	r[0].is(t, "the second connection", 503, codeConnections)
+	r[0].is(t, "the second connection", 503, refusal.Connections)
 	r[0].wellBehaved(t)
 }
 

@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/internal/internet"
+	"assay/host/web/refusal"
 )
 
 // TestCheckoutPath is the path of the built-in test checkout's pages. The checkout's id follows.
@@ -54,8 +55,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		checkoutsWindow); err != nil {
 		return err
 	} else if !ok {
-		return &pageError{fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was " +
-			"charged; please try again in a minute."}
+		return refusal.Page(fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was "+
+			"charged; please try again in a minute.")
 	}
 	earlier := c.checkouts(ctx)
 	checkout, err := c.cfg.Billing.Subscribe(work(ctx), billing.Order{
@@ -67,8 +68,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
-		return &pageError{fiber.StatusServiceUnavailable,
-			"Our payment provider cannot be reached. Nothing was charged; please try again in a minute."}
+		return refusal.Page(fiber.StatusServiceUnavailable,
+			"Our payment provider cannot be reached. Nothing was charged; please try again in a minute.")
 	case err != nil:
 		return err
 	}
@@ -96,8 +97,8 @@ func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause t
 		return 0, err
 	}
 	if uses == 0 {
-		return 0, &pageError{fiber.StatusTooManyRequests, "Too many free keys were issued to your network. " +
-			"The next one is possible on " + resetAt.UTC().Format("2 January at 15:04") + " UTC."}
+		return 0, refusal.Page(fiber.StatusTooManyRequests, "Too many free keys were issued to your network. "+
+			"The next one is possible on "+resetAt.UTC().Format("2 January at 15:04")+" UTC.")
 	}
 	return min(time.Duration(max(0, uses-freeKeysAtOnce))*freeKeyPause, maxFreeKeyPause), nil
 }
@@ -137,7 +138,7 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (check.Plan, error) {
-	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
+	gone := refusal.Page(fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired.")
 	if c.testProvider() == nil {
 		return check.Plan{}, gone
 	}
@@ -146,8 +147,8 @@ func (c *Console) checkoutOffer(ctx *fiber.Ctx) (check.Plan, error) {
 	case errors.Is(err, billing.ErrNoCheckout):
 		return check.Plan{}, gone
 	case errors.Is(err, billing.ErrSubscribed):
-		return check.Plan{}, &pageError{fiber.StatusConflict,
-			"Your account already has a subscription, perhaps from another tab. Nothing was charged."}
+		return check.Plan{}, refusal.Page(fiber.StatusConflict,
+			"Your account already has a subscription, perhaps from another tab. Nothing was charged.")
 	}
 	offer, _ := billing.OfferOf(plan)
 	return offer, err
@@ -178,12 +179,12 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 func (c *Console) done(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
-		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout, or it has expired. " +
-			"If you paid, sign in with your sign-in code or contact support."}
+		return refusal.Page(fiber.StatusNotFound, "This browser has not started a checkout, or it has expired. "+
+			"If you paid, sign in with your sign-in code or contact support.")
 	}
 	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
 		// Prefetching would use up the one time that the key is shown.
-		return &pageError{fiber.StatusForbidden, "This page cannot be loaded in advance."}
+		return refusal.Page(fiber.StatusForbidden, "This page cannot be loaded in advance.")
 	}
 	claim, err := c.claim(ctx, tokens)
 	var paused *billing.PausedError
@@ -201,8 +202,8 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		ctx.Set("Refresh", "2")
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
 	case errors.Is(err, billing.ErrNoCheckout):
-		return &pageError{fiber.StatusGone,
-			"This checkout has expired. If you paid, sign in with your sign-in code or contact support."}
+		return refusal.Page(fiber.StatusGone,
+			"This checkout has expired. If you paid, sign in with your sign-in code or contact support.")
 	case err != nil:
 		return err
 	}
@@ -229,7 +230,7 @@ func (c *Console) claim(ctx *fiber.Ctx, tokens []string) (newest billing.Claim, 
 func (c *Console) reissue(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
-		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout."}
+		return refusal.Page(fiber.StatusNotFound, "This browser has not started a checkout.")
 	}
 	for _, token := range slices.Backward(tokens) {
 		claim, err := c.cfg.Billing.Reissue(work(ctx), token)
@@ -240,8 +241,8 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 			return err
 		}
 	}
-	return &pageError{fiber.StatusConflict,
-		"This key was already used, or was issued again too often. Rotate it in the dashboard."}
+	return refusal.Page(fiber.StatusConflict,
+		"This key was already used, or was issued again too often. Rotate it in the dashboard.")
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {

@@ -184,7 +184,7 @@ func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) 
 		form.Invalid = invalid.Field
 	}
 	form.Invalid = form.invalid(form.Invalid)
-	if form.Error, err = refusal(ctx, err); err != nil {
+	if form.Error, err = refused(ctx, err); err != nil {
 		return err
 	}
 	return c.showCheck(ctx, s, form)

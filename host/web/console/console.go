@@ -26,13 +26,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/docs"
-	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/decision"
 	"assay/host/customer/feedback"
-	"assay/host/customer/webhook"
 	"assay/host/entity"
+	"assay/host/web/refusal"
 )
 
 // Checker scores one entity and records the decision. Its errors are those of check.Checker.Check.
@@ -264,42 +263,34 @@ func rejectBadPath(ctx *fiber.Ctx) error {
 	return ctx.Next()
 }
 
-// pageError is an error that is shown as a page. Its text is for the customer.
-type pageError struct {
-	status int
-	text   string
-}
-
-func (e *pageError) Error() string { return e.text }
-
 // fail renders the page for any error of a handler. Unexpected errors are logged and not shown to the customer.
 func (c *Console) fail(ctx *fiber.Ctx, err error) error {
-	var page *pageError
+	var page *refusal.Refusal
 	var routing *fiber.Error
 	switch {
 	case errors.As(err, &page):
 	case errors.As(err, &routing) && routing.Code == fiber.StatusMethodNotAllowed:
-		page = &pageError{routing.Code, "This address does not accept that kind of request. Go back and try again."}
+		page = refusal.Page(routing.Code, "This address does not accept that kind of request. Go back and try again.")
 	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
-		page = &pageError{fiber.StatusNotFound, "There is no such page."}
-	case plainError(err) != nil:
-		page = plainError(err)
+		page = refusal.Page(fiber.StatusNotFound, "There is no such page.")
 	case c.cfg.Outage != nil && c.cfg.Outage(err):
 		c.cfg.Logger.Debug("page refused", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		ctx.Set(fiber.HeaderRetryAfter, "1")
-		page = &pageError{fiber.StatusServiceUnavailable,
-			"The database is not available at the moment. Please try again in a minute."}
+		page = refusal.Page(fiber.StatusServiceUnavailable,
+			"The database is not available at the moment. Please try again in a minute.")
+	case refusal.Of(err) != nil:
+		page = refusal.Page(refusal.Of(err).Status, textOf(err))
 	default:
 		c.cfg.Logger.Error("page failed", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
-		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
+		page = refusal.Page(fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute.")
 	}
-	ctx.Status(page.status)
-	ctx.Context().SetUserValue(errorText{}, page.text)
+	ctx.Status(page.Status)
+	ctx.Context().SetUserValue(errorText{}, page.Text)
 	var s *session
-	if page.status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
+	if page.Status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
 		s, _ = c.current(ctx)
 	}
-	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text, "Request": requestID(ctx)})
+	return c.render(ctx, "error", s, view{"Title": title(page), "Text": page.Text, "Request": requestID(ctx)})
 }
 
 // errorText is the key of a response's user value that holds the text of its error page.
@@ -311,28 +302,6 @@ func ErrorText(ctx *fasthttp.RequestCtx) string {
 	return text
 }
 
-// plainErrors are errors whose texts are for the customer.
-var plainErrors = map[error]int{
-	apikey.ErrNotFound: fiber.StatusNotFound, feedback.ErrUnknownCheck: fiber.StatusNotFound,
-	webhook.ErrNoEvent: fiber.StatusNotFound, webhook.ErrPayloadGone: fiber.StatusConflict,
-	webhook.ErrEventPending: fiber.StatusConflict, webhook.ErrEndpointDisabled: fiber.StatusConflict,
-	billing.ErrNoPlan: fiber.StatusBadRequest, billing.ErrNotForSale: fiber.StatusForbidden,
-	billing.ErrNotPaid: fiber.StatusConflict, billing.ErrDue: fiber.StatusConflict,
-}
-
-// plainError returns the page for an error that always has the same, or nil.
-func plainError(err error) *pageError {
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return &pageError{fiber.StatusConflict, "There is no webhook: set its URL first."}
-	}
-	for plain, status := range plainErrors {
-		if errors.Is(err, plain) {
-			return &pageError{status, sentence(plain)}
-		}
-	}
-	return nil
-}
-
 // plain returns the handler that shows a page without the outcome of a form.
 func plain(show func(*fiber.Ctx, *session, view) error) func(*fiber.Ctx, *session) error {
 	return func(ctx *fiber.Ctx, s *session) error { return show(ctx, s, view{}) }
@@ -342,13 +311,13 @@ func plain(show func(*fiber.Ctx, *session, view) error) func(*fiber.Ctx, *sessio
 func requestID(ctx *fiber.Ctx) string { return ctx.GetRespHeader("X-Request-Id") }
 
 // title returns the heading above the text.
-func (e *pageError) title() string {
+func title(r *refusal.Refusal) string {
 	switch {
-	case e.status >= fiber.StatusInternalServerError:
+	case r.Status >= fiber.StatusInternalServerError:
 		return "Something went wrong"
-	case e.status == fiber.StatusNotFound || e.status == fiber.StatusGone:
+	case r.Status == fiber.StatusNotFound || r.Status == fiber.StatusGone:
 		return "Not found"
-	case e.status == fiber.StatusTooManyRequests:
+	case r.Status == fiber.StatusTooManyRequests:
 		return "Too many attempts"
 	}
 	return "That did not work"

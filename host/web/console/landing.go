@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
+	"assay/host/web/refusal"
 )
 
 func (c *Console) landing(ctx *fiber.Ctx) error { return c.showLanding(ctx, &tryForm{}) }
@@ -71,42 +72,37 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 	if err == nil {
 		f.Decision = d
 	}
-	f.Error, err = refusal(ctx, err)
+	f.Error, err = refused(ctx, err)
 	return err
 }
 
-// refusal sets the status of the response for an error that the customer can act on, and returns the sentence that
+// refused sets the status of the response for an error that the customer can act on, and returns the sentence that
 // explains it. It returns other errors.
-func refusal(ctx *fiber.Ctx, err error) (text string, unexpected error) {
-	var (
-		invalid *entity.InvalidError
-		plan    *check.PlanError
-		quota   *check.QuotaError
-		none    check.NoFieldError
-		missing *check.UnavailableError
-	)
-	switch {
-	case err == nil:
+func refused(ctx *fiber.Ctx, err error) (text string, unexpected error) {
+	if err == nil {
 		return "", nil
-	case errors.As(err, &invalid):
-		ctx.Status(fiber.StatusBadRequest)
-		text = describe(invalid)
-	case errors.As(err, &none):
-		ctx.Status(fiber.StatusBadRequest)
-		text = "The value is empty. Enter a value to check."
-	case errors.As(err, &plan):
-		ctx.Status(fiber.StatusForbidden)
-		text = sentence(plan)
-	case errors.As(err, &quota):
-		ctx.Status(fiber.StatusTooManyRequests)
-		text = sentence(quota)
-	case errors.Is(err, admission.ErrBusy), errors.Is(err, admission.ErrShare), errors.As(err, &missing):
-		ctx.Status(fiber.StatusServiceUnavailable)
-		text = "The server is busy. Try again in a second."
-	default:
+	}
+	r := refusal.Of(err)
+	if r == nil || r.Status == fiber.StatusNotFound || r.Status == fiber.StatusUnauthorized {
 		return "", err
 	}
-	return text, nil
+	ctx.Status(r.Status)
+	return textOf(err), nil
+}
+
+// textOf returns the sentence about an error that is a refusal.
+func textOf(err error) string {
+	var invalid *entity.InvalidError
+	r := refusal.Of(err)
+	switch {
+	case errors.As(err, &invalid):
+		return describe(invalid)
+	case r.Code == refusal.NoField:
+		return "The value is empty. Enter a value to check."
+	case r.Status == fiber.StatusServiceUnavailable:
+		return "The server is busy. Try again in a second."
+	}
+	return sentence(r)
 }
 
 // fieldNames are the names on the pages of fields whose API name differs.

@@ -15,6 +15,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/entity"
 	"assay/host/web/mail"
+	"assay/host/web/refusal"
 )
 
 // Mail sends messages.
@@ -227,7 +228,7 @@ func (c *Console) confirmForm(ctx *fiber.Ctx, s *session) error {
 func (c *Console) confirmAddress(ctx *fiber.Ctx, s *session) error {
 	former, err := c.cfg.Store.ConfirmAddress(work(ctx), s.Account, field(ctx, "token"))
 	if errors.Is(err, signin.ErrUnknown) {
-		return &pageError{fiber.StatusGone, "This link was used, has expired, or belongs to another account."}
+		return refusal.Page(fiber.StatusGone, "This link was used, has expired, or belongs to another account.")
 	}
 	if err != nil {
 		return err

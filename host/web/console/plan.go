@@ -10,6 +10,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/web/refusal"
 )
 
 // What an account may do in an hour: each change can be a card that is declined, and quotes ask the payment provider.
@@ -18,7 +19,7 @@ const maxPlanChanges, maxQuotes = 10, 60
 func (c *Console) takePlanChange(ctx context.Context, s *session, action string, limit int) error {
 	_, ok, err := c.cfg.Store.Take(ctx, action+s.Account, netip.Prefix{}, limit, time.Hour)
 	if err == nil && !ok {
-		err = &pageError{fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour."}
+		err = refusal.Page(fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour.")
 	}
 	return err
 }
@@ -97,8 +98,8 @@ func (c *Console) showPlanChange(ctx *fiber.Ctx, note string, err error) error {
 	switch {
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
-		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider did not respond. " +
-			"If the change went through, it appears here within a minute; otherwise please try again."}
+		return refusal.Page(fiber.StatusServiceUnavailable, "Our payment provider did not respond. "+
+			"If the change went through, it appears here within a minute; otherwise please try again.")
 	case err != nil:
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"assay/host/access/signin"
 	"assay/host/check"
+	"assay/host/web/refusal"
 )
 
 // session is a signed-in browser. The host stores it, and the browser's cookie holds its token.
@@ -155,7 +156,7 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 			if method == fiber.MethodGet {
 				return ctx.Redirect("/signin", fiber.StatusSeeOther)
 			}
-			return &pageError{fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed."}
+			return refusal.Page(fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed.")
 		}
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
@@ -170,13 +171,13 @@ func (s *session) hasToken(ctx *fiber.Ctx) bool {
 }
 
 var (
-	errStaleForm = &pageError{fiber.StatusForbidden,
-		"This form is out of date. Go back, reload the page and try again; nothing was changed."}
+	errStaleForm = refusal.Page(fiber.StatusForbidden,
+		"This form is out of date. Go back, reload the page and try again; nothing was changed.")
 	// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
-	errNoKey = &pageError{fiber.StatusForbidden,
-		"Your account has no working key. Create one, or choose a plan first."}
-	errUsedLink = &pageError{fiber.StatusGone,
-		"This link was used, or it has expired. A link works once, for 15 minutes."}
+	errNoKey = refusal.Page(fiber.StatusForbidden,
+		"Your account has no working key. Create one, or choose a plan first.")
+	errUsedLink = refusal.Page(fiber.StatusGone,
+		"This link was used, or it has expired. A link works once, for 15 minutes.")
 )
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
@@ -195,7 +196,7 @@ func (c *Console) rejectCrossSite(ctx *fiber.Ctx) error {
 		foreign = err != nil || (u.Host != string(ctx.Request().Host()) && origin != c.cfg.URL)
 	}
 	if foreign {
-		return &pageError{fiber.StatusForbidden, "This form was sent from another site. Nothing was changed."}
+		return refusal.Page(fiber.StatusForbidden, "This form was sent from another site. Nothing was changed.")
 	}
 	return ctx.Next()
 }
@@ -232,8 +233,8 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 func (c *Console) takeSignIn(ctx *fiber.Ctx) error {
 	_, ok, err := c.cfg.Store.Take(work(ctx), "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
 	if err == nil && !ok {
-		err = &pageError{fiber.StatusTooManyRequests,
-			"Too many attempts to sign in from your network. Wait five minutes."}
+		err = refusal.Page(fiber.StatusTooManyRequests,
+			"Too many attempts to sign in from your network. Wait five minutes.")
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
+	"assay/host/web/refusal"
 )
 
 // usageMonths is how many months the usage page offers: those whose records are kept.
@@ -109,7 +110,7 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	}
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {
-		return &pageError{fiber.StatusBadRequest, describe(invalid)}
+		return refusal.Page(fiber.StatusBadRequest, describe(invalid))
 	}
 	if q.Until.IsZero() {
 		q.Until = c.cfg.Now().UTC() // so that it does not grow while it is read
@@ -117,8 +118,8 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
 	if err != nil {
 		ctx.Set(fiber.HeaderRetryAfter, "1")
-		return &pageError{fiber.StatusServiceUnavailable,
-			"Too many downloads are running. Try again when one has finished."}
+		return refusal.Page(fiber.StatusServiceUnavailable,
+			"Too many downloads are running. Try again when one has finished.")
 	}
 	counts, err := c.cfg.Store.CountChecks(work(ctx), s.holder(), q.From, q.Until)
 	var export *decision.Export

@@ -14,6 +14,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/webhook"
+	"assay/host/web/refusal"
 )
 
 const (
@@ -105,7 +106,7 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	}
 	secret, err := c.cfg.Store.SetEndpoint(work(ctx), s.Account, url)
 	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
-		return &pageError{fiber.StatusForbidden, "Webhooks are included in the " + plansWithWebhooks() + "."}
+		return refusal.Page(fiber.StatusForbidden, "Webhooks are included in the "+plansWithWebhooks()+".")
 	}
 	if err != nil {
 		return err

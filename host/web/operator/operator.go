@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/host/customer/decision"
+	"assay/host/entity"
 )
 
 // Path is where the page is. The handler of New serves it and all paths below it.
@@ -30,8 +33,9 @@ type Config struct {
 	// State returns the state to show. It returns soon, whatever is broken.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
-	Reviews   Reviews
-	Explainer Explainer // of Reviews
+	Reviews Reviews
+	// Explain says why an account's check of a value got its score.
+	Explain func(ctx context.Context, account, ref string, e entity.Entity) (*decision.Explanation, error)
 	// Look holds console.css and icon.svg, which the page shares with the customers' pages.
 	Look   fs.FS
 	Logger *slog.Logger

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
 )
@@ -19,11 +18,6 @@ type Reviews interface {
 	// OpenCase returns a review with the value and the contact to the person who has taken it.
 	OpenCase(ctx context.Context, ref, reviewer string) (decision.Case, error)
 	SettleReview(ctx context.Context, ref string, how decision.Settlement) error
-}
-
-// Explainer says why a check got its score; *decision.Explainer implements it.
-type Explainer interface {
-	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
 }
 
 const (
@@ -129,7 +123,7 @@ func (p *page) open(ctx context.Context, ref, reviewer string) (one listed, err 
 	one.Opened = true
 	e, err := entity.Parse(entity.Type(one.Type), *one.Value, "")
 	if err == nil {
-		one.Explanation, err = p.cfg.Explainer.Explain(ctx, check.Caller{Account: one.Account}, ref, e)
+		one.Explanation, err = p.cfg.Explain(ctx, one.Account, ref, e)
 	}
 	if err != nil { // the review can be settled without it
 		p.cfg.Logger.Warn("a check is not explained to its reviewer", "ref", ref, "error", err)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
@@ -42,13 +41,9 @@ func (r *reviews) OpenCase(_ context.Context, of, reviewer string) (decision.Cas
 	return opened, nil
 }
 
-// explainer explains the value of reviews.
-type explainer struct{}
-
-func (explainer) Explain(_ context.Context, c check.Caller, of string, e entity.Entity) (
-	*decision.Explanation, error,
-) {
-	if c.Account != "acct_1" || of != ref || e.Value != "jane@example.net" {
+// explain explains the value of reviews.
+func explain(_ context.Context, account, of string, e entity.Entity) (*decision.Explanation, error) {
+	if account != "acct_1" || of != ref || e.Value != "jane@example.net" {
 		return nil, errors.New("another check")
 	}
 	return &decision.Explanation{Text: []string{"The name <i>imitates</i> a bank."}}, nil
@@ -89,7 +84,7 @@ func TestReviews(t *testing.T) {
 		Reason: "<script>alert(1)</script>", AskedAt: privacy.Time{Time: now}}, Account: "acct_1", Type: "email",
 		Score: 91, Verdict: "block", Timestamp: now.Format(time.RFC3339), Revision: 12}}
 	kept.Enclosed = true
-	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Reviews, cfg.Explainer = kept, explainer{} })
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Reviews, cfg.Explain = kept, explain })
 	const list, one = "/operator/reviews", "/operator/reviews/" + ref
 	for _, method := range []string{"GET " + list, "POST " + one} {
 		m, path, _ := strings.Cut(method, " ")
