@@ -163,9 +163,9 @@ func (s *Store) openCase(row caseRow) (decision.Case, error) {
 	if err != nil {
 		review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
 	}
-	return decision.Case{Review: *review, Enclosed: review.Value != nil || review.Contact != nil, Account: row.AccountID,
-		Type: row.Type, Score: row.Score, Verdict: row.Verdict, Timestamp: row.At, Revision: row.Revision,
-		Reviewer: row.Reviewer}, err
+	return decision.Case{Review: *review, Enclosed: review.Value != nil || review.Contact != nil,
+		Account: row.AccountID, Type: row.Type, Score: row.Score, Verdict: row.Verdict, Timestamp: row.At,
+		Revision: row.Revision, Reviewer: row.Reviewer}, err
 }
 
 // OpenCase returns a review with its value and contact to the person who has taken it. It fails with
@@ -227,9 +227,9 @@ func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
 	return nil
 }
 
-// SettleReview upholds or overturns a verdict, and forgets the value and the contact that were sent. An overturned verdict becomes the account's feedback that the entity is
-// legitimate, unless the account gave feedback itself. It fails with decision.ErrNoReview, decision.ErrNotTaken or an
-// *entity.InvalidError.
+// SettleReview upholds or overturns a verdict, and forgets the value and the contact that were sent. An overturned
+// verdict becomes the account's feedback that the entity is legitimate, unless the account gave feedback itself. It
+// fails with decision.ErrNoReview, decision.ErrNotTaken or an *entity.InvalidError.
 func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settlement) error {
 	if err := how.Validate(); err != nil {
 		return err
@@ -254,7 +254,8 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 		settled, err := once[bool](ctx, s, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at,
 			?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
 			"account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt, "node": node,
-			"reviewer": how.Reviewer, "state": how.State, "reason": reason, "now": s.now().UTC().Truncate(time.Millisecond),
+			"reviewer": how.Reviewer, "state": how.State, "reason": reason,
+			"now":     s.now().UTC().Truncate(time.Millisecond),
 			"finding": s.keys.Seal([]byte(how.Finding), findingContext(ref))})
 		if err == nil && !settled {
 			err = decision.ErrNotTaken

@@ -37,7 +37,8 @@ func TestReview(t *testing.T) {
 			decision.Asking{Reason: "Jane says: <b>no</b>", Contact: contact, Entity: &e}))(t))
 		asked := now
 		now = now.Add(time.Minute)
-		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "another reason"}))(t))
+		again := decision.Asking{Reason: "another reason"}
+		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, again))(t))
 		noDiff(t, "read", want, must(s.Review(t.Context(), caller, ref))(t))
 
 		wantError(t, "settling what nobody has taken", s.SettleReview(t.Context(), ref, settle(outcome)),
@@ -98,12 +99,13 @@ func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	ref := appendOne(t, l, decided(mine, e, check.Review))
 	harmless := appendOne(t, l, decided(mine, e, check.Allow))
 	fraud := func(ref string) feedback.Report { return feedback.Report{Ref: ref, Label: feedback.Fraud} }
+	plainly := decision.Asking{Reason: "x"}
 	for name, test := range map[string]struct {
 		caller check.Caller
 		ref    string
 	}{"another account's check": {theirs, ref}, "no check": {mine, check.NewRef()}} {
 		for what, err := range map[string]error{
-			"asking for a review":   errOf(s.AskReview(t.Context(), test.caller, test.ref, decision.Asking{Reason: "x"})),
+			"asking for a review":   errOf(s.AskReview(t.Context(), test.caller, test.ref, plainly)),
 			"reading a review":      errOf(s.Review(t.Context(), test.caller, test.ref)),
 			"giving feedback":       errOf(s.KeepFeedback(t.Context(), test.caller, fraud(test.ref), nil)),
 			"reading feedback":      errOf(s.Feedback(t.Context(), test.caller, test.ref, &e)),
@@ -153,7 +155,8 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	for _, table := range []string{"reviews", "feedback"} {
 		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
 	}
-	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased, decision.Asking{Reason: "x"})),
+	wantError(t, "a review of an erased check",
+		errOf(s.AskReview(t.Context(), caller, erased, decision.Asking{Reason: "x"})),
 		feedback.ErrUnknownCheck)
 	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,
 		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)

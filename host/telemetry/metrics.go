@@ -316,8 +316,8 @@ func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Fai
 		f.log.Do(func() {
 			o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
 				"reason", failure.Reason, "rule", failure.Rule, "output_level", failure.Output.Level,
-				"output_lines_below", roughly(failure.Output.Lines), "output_bytes_below", roughly(failure.Output.Bytes),
-				"failures", f.unlogged.Swap(0))
+				"output_lines_below", roughly(failure.Output.Lines),
+				"output_bytes_below", roughly(failure.Output.Bytes), "failures", f.unlogged.Swap(0))
 		})
 	case out.Abstained:
 		m.abstained.Inc()

@@ -221,7 +221,8 @@ const layoutFlaws = `(() => {
 			if (pen.measureText(text).width > room + 2) flaws.push("select " + e.id + " cuts off " + text);
 		}
 	}
-	const parts = [...document.querySelectorAll("a, button, input, select, textarea, summary, time, code, label, tbody tr")]
+	const parts = [...document.querySelectorAll(
+		"a, button, input, select, textarea, summary, time, code, label, tbody tr")]
 		.filter((e) => shown(e) && !e.closest("svg, p, li, pre"));
 	const clash = (p, q) => Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 &&
 		Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > -2;

@@ -211,7 +211,8 @@ func goClient(t *testing.T, url, key string) {
 	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
 		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
 		"explanation: %+v, %v", explained, err)
-	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.", Request: valid})
+	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
+		Request: valid})
 	if err != nil || asked.State != "asked" || asked.Value == nil {
 		t.Errorf("asking for a review: %+v, %v", asked, err)
 	}

@@ -76,9 +76,9 @@ func (s *Server) check(c *fiber.Ctx) error {
 	}))
 }
 
-// checkPublic serves POST /api/check-public. Every check counts against the hourly limit; a request that names none does
-// not. An Authorization header is ignored. All callers without a key are one account, whose checks share the host with
-// others.
+// checkPublic serves POST /api/check-public. Every check counts against the hourly limit; a request that names none
+// does not. An Authorization header is ignored. All callers without a key are one account, whose checks share the host
+// with others.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	caller := s.cfg.Public.Caller()
 	caller.Network = internet.Network(s.Client(c.Context()))

@@ -18,17 +18,18 @@ import (
 )
 
 var (
-	errMalformed    = refuse(fasthttp.StatusBadRequest, refusal.Request, "the request is not well-formed HTTP/1.1")
-	errNotFound     = refuse(fasthttp.StatusNotFound, refusal.NotFound, "there is no such endpoint")
-	errMethod       = refuse(fasthttp.StatusMethodNotAllowed, refusal.Method,
+	errMalformed = refuse(fasthttp.StatusBadRequest, refusal.Request, "the request is not well-formed HTTP/1.1")
+	errNotFound  = refuse(fasthttp.StatusNotFound, refusal.NotFound, "there is no such endpoint")
+	errMethod    = refuse(fasthttp.StatusMethodNotAllowed, refusal.Method,
 		"the endpoint does not support this method; see the Allow header")
-	errSlow         = refuse(fasthttp.StatusRequestTimeout, refusal.Slow, "the request did not arrive in time")
-	errMediaType    = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media,
+	errSlow      = refuse(fasthttp.StatusRequestTimeout, refusal.Slow, "the request did not arrive in time")
+	errMediaType = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json")
-	errEncoding     = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media, "the body must not have a Content-Encoding")
+	errEncoding = refuse(fasthttp.StatusUnsupportedMediaType, refusal.Media,
+		"the body must not have a Content-Encoding")
 	errHeadTooLarge = refuse(fasthttp.StatusRequestHeaderFieldsTooLarge, refusal.Head,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders))
-	errVersion      = refuse(fasthttp.StatusBadRequest, refusal.Request, "only HTTP/1.1 and HTTP/1.0 are supported")
+	errVersion = refuse(fasthttp.StatusBadRequest, refusal.Request, "only HTTP/1.1 and HTTP/1.0 are supported")
 )
 
 func refuse(status int, code, text string) *refusal.Refusal {
@@ -37,7 +38,8 @@ func refuse(status int, code, text string) *refusal.Refusal {
 
 // tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int) error {
-	return refuse(fasthttp.StatusRequestEntityTooLarge, refusal.TooLarge, fmt.Sprintf("the body exceeds %d bytes", limit))
+	return refuse(fasthttp.StatusRequestEntityTooLarge, refusal.TooLarge,
+		fmt.Sprintf("the body exceeds %d bytes", limit))
 }
 
 // invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.

@@ -63,7 +63,8 @@ func TestInvalidRequests(t *testing.T) {
 		{review, about + `}`, "reason: is required"}, {review, about + `,"reason":" \n"}`, "reason: is required"},
 		{review, about + `,"reason":"a\u0000"}`, "reason: contains control characters"},
 		{review, about + `,"reason":"` + strings.Repeat("x", 2001) + `"}`, "reason: is longer than 2000 bytes"},
-		{review, about + `,"reason":"x","contact":"` + strings.Repeat("x", 201) + `"}`, "contact: is longer than 200 bytes"},
+		{review, about + `,"reason":"x","contact":"` + strings.Repeat("x", 201) + `"}`,
+			"contact: is longer than 200 bytes"},
 		{review, about + `,"reason":"x","email":"jane"}`, "email: "},
 		{"GET /gdpr/review", "", "ref: must be given once, not 0 times"}, {"GET /gdpr/review?ref=x", "", badRef},
 

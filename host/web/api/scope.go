@@ -37,8 +37,8 @@ func (s *Server) permit(ctx *fasthttp.RequestCtx, limits apikey.Limits) error {
 	case limits.Test && !(apikey.Limits{Test: true}).Permits(scope):
 		return forbidden(refusal.Scope, "a test key can only check; the endpoint needs a key with the scope %s", scope)
 	case !limits.Permits(scope):
-		return forbidden(refusal.Scope, "the key does not have the scope %s, which the endpoint needs; it has %s", scope,
-			apikey.JoinScopes(limits.Scopes))
+		return forbidden(refusal.Scope, "the key does not have the scope %s, which the endpoint needs; it has %s",
+			scope, apikey.JoinScopes(limits.Scopes))
 	}
 	return nil
 }

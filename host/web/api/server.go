@@ -206,7 +206,8 @@ func (s *Server) refusePage(ctx *fasthttp.RequestCtx, x *exchange) {
 var pageCodes = map[int]string{
 	fasthttp.StatusBadRequest: refusal.Request, fasthttp.StatusUnauthorized: refusal.Unauthorized,
 	fasthttp.StatusForbidden: refusal.Forbidden, fasthttp.StatusMethodNotAllowed: refusal.Method,
-	fasthttp.StatusConflict: refusal.Conflict, fasthttp.StatusGone: refusal.NotFound, fasthttp.StatusTooManyRequests: refusal.Rate,
+	fasthttp.StatusConflict: refusal.Conflict, fasthttp.StatusGone: refusal.NotFound,
+	fasthttp.StatusTooManyRequests:     refusal.Rate,
 	fasthttp.StatusInternalServerError: refusal.Internal, fasthttp.StatusServiceUnavailable: refusal.Unavailable,
 }
 

@@ -12,8 +12,8 @@ import (
 // maxTicks limits the grid lines of a chart above zero.
 const maxTicks = 5
 
-// chart draws an account's checks as stacked bars, with a label a week or for every sixth hour: twice, because a drawing
-// that is scaled down to a phone has unreadable labels. The style sheet shows one of them.
+// chart draws an account's checks as stacked bars, with a label a week or for every sixth hour: twice, because a
+// drawing that is scaled down to a phone has unreadable labels. The style sheet shows one of them.
 func chart(spans []decision.Span) template.HTML {
 	return `<div class="large">` + drawChart(spans, 720, 230) + `</div><div class="small">` +
 		drawChart(spans, 320, 190) + `</div>`

@@ -160,8 +160,9 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 	now := c.cfg.Now().UTC()
 	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "KeyName": keyName(keys, found.Key),
 		"Form": form, "Errors": map[string]string{form.Invalid: form.Error}, "MaxNote": feedback.MaxNote,
-		"MaxReason": decision.MaxReason, "MaxContact": decision.MaxContact, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
-		"LastDay": now.Add(override.MaxAge - 24*time.Hour)})
+		"MaxReason": decision.MaxReason, "MaxContact": decision.MaxContact, "FirstDay": now,
+		"PresetDay": now.AddDate(0, 0, 90),
+		"LastDay":   now.Add(override.MaxAge - 24*time.Hour)})
 }
 
 // receipt sends the receipt of a check as a file.
