@@ -3,17 +3,19 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"assay/registry/expect"
-
+	"assay/host/check"
 	"assay/host/hosttest"
 	"assay/host/installation"
+	"assay/registry/expect"
 )
 
 // settingsCommand runs a command with variables in its environment, in an empty folder, where it must leave nothing.
@@ -321,5 +323,75 @@ func TestTestModeMustBeAskedFor(t *testing.T) {
 		expect.That(t, (err != nil) == (test.err != "") && (err == nil || strings.HasPrefix(err.Error(), test.err)),
 			"%s: %v, want %q", name, err, test.err)
 		expect.Equal(t, name, test.cfg.TestMode(), test.testing)
+	}
+}
+
+func TestRateSettings(t *testing.T) {
+	t.Parallel()
+	changed := installation.DefaultRates()
+	changed["pro"], changed["public"] = 3000, 0
+	for _, test := range []struct {
+		setting string
+		want    map[string]int // nil: an error
+	}{
+		{"", installation.DefaultRates()}, {"pro=3000,public=off", changed}, {"off", map[string]int{}},
+		{"gold=1", nil}, {"pro", nil}, {"pro=0", nil}, {"pro=-1", nil}, {"pro=1.5", nil}, {"pro=1e3", nil},
+		{"pro=1000000001", nil}, {"off,pro=1", nil},
+	} {
+		var c installation.Config
+		if test.setting != "" {
+			c.Rates = strings.Split(test.setting, ",")
+		}
+		got, err := c.RateLimits()
+		expect.That(t, (err != nil) == (test.want == nil) && (err != nil || maps.Equal(got, test.want)),
+			"%q: %v, %v, want %v", test.setting, got, err, test.want)
+		expect.That(t, err == nil || strings.HasPrefix(err.Error(), "ASSAY_RATES: "),
+			"%q: the error %v does not name the setting", test.setting, err)
+	}
+	for _, p := range append(check.Plans(), check.PublicPlan()) {
+		expect.That(t, installation.DefaultRates()[p.Name] != 0, "the plan %s has no rate", p.Name)
+		expect.That(t, strings.Contains(helpTexts["rates"], p.Name+"="), "the help does not name the rate of %s",
+			p.Name)
+	}
+}
+
+// TestLibpqVariables reads addresses as Postgres's own programs would.
+func TestLibpqVariables(t *testing.T) {
+	t.Parallel()
+	type testCase struct{ address, want string }
+	expect.Each(t, map[string]testCase{
+		"all parts": {"postgres://assay:p%40ss@db.example:6432/scores?sslmode=verify-full&sslrootcert=/ca.pem",
+			"PGDATABASE=scores PGHOST=db.example PGPASSWORD=p@ss PGPORT=6432 PGSSLMODE=verify-full " +
+				"PGSSLROOTCERT=/ca.pem PGUSER=assay"},
+		"little": {"postgresql://db.example/", "PGHOST=db.example PGPORT=5432"},
+		"a socket": {"postgres:///scores?host=/run/postgresql&port=5433",
+			"PGDATABASE=scores PGHOST=/run/postgresql PGPORT=5433"},
+		"IPv6":            {"postgres://[::1]:5433/x", "PGDATABASE=x PGHOST=::1 PGPORT=5433"},
+		"several hosts":   {"postgres://a,b/x", "PGDATABASE=x PGHOST=a,b PGPORT=5432,5432"},
+		"driver settings": {"postgres://a/x?default_query_exec_mode=exec", "PGDATABASE=x PGHOST=a PGPORT=5432"},
+		"no URL":          {"host=db.example password=secret", "ASSAY_DATABASE_URL: "},
+		"a broken URL":    {"postgres://assay:secret%zz@db/x", "ASSAY_DATABASE_URL: "},
+	}, func(t *testing.T, c testCase) {
+		got, err := libpqVariables(c.address)
+		slices.Sort(got)
+		if err != nil {
+			expect.That(t, strings.HasPrefix(err.Error(), c.want) && !strings.Contains(err.Error(), "secret"), "%v",
+				err)
+		} else if strings.Join(got, " ") != c.want {
+			t.Errorf("%v, want %s", got, c.want)
+		}
+	})
+}
+
+// TestReadme checks that the README shows the two commands, and that docs/settings.md lists every setting.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	readme := hosttest.ReadText(t, "../../README.md")
+	hosttest.Has(t, readme, "\ngo run ./host", "\ngo test ./...", "POST /api/check")
+	settings := hosttest.ReadText(t, "../../docs/settings.md")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[installation.Config]()) {
+		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]
+		expect.That(t, !f.IsExported() || strings.HasSuffix(help, "for tests.") ||
+			strings.Contains(settings, "`"+env+"`"), "docs/settings.md does not list %s", env)
 	}
 }

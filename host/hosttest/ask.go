@@ -38,7 +38,8 @@ func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, h
 	for pair := range slices.Chunk(header, 2) {
 		request.Header.Set(pair[0], pair[1])
 	}
-	response := expect.Value(http.DefaultClient.Do(request))(t)
+	response, err := http.DefaultClient.Do(request)
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	answer := expect.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(answer)

@@ -54,7 +54,8 @@ func (f *TestFleet) Last(t *testing.T) activation.Activation {
 // Metric returns the sum of a host's metrics with a prefix.
 func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
 	t.Helper()
-	response := expect.Value(http.Get(h.Admin + "/metrics"))(t)
+	response, err := http.Get(h.Admin + "/metrics")
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	text := expect.Value(io.ReadAll(response.Body))(t)
 	for line := range strings.Lines(string(text)) {

@@ -79,7 +79,8 @@ func Get(t *testing.T, url, key string) string {
 	t.Helper()
 	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	request.Header.Set("Authorization", "Bearer "+key)
-	response := expect.Value(http.DefaultClient.Do(request))(t)
+	response, err := http.DefaultClient.Do(request)
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	expect.Must(t, err == nil && response.StatusCode == http.StatusOK, "%s: %d, %v, %s", url, response.StatusCode, err,

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"assay/registry/expect"
-
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
+	"assay/registry/expect"
 )
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
 // TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may
 // clear.

@@ -11,6 +11,8 @@ import (
 	"assay/registry/expect"
 )
 
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
+
 // TestPluginPush pushes a plugin twice, and then different code under the same version. It refuses layers that nobody
 // should run: one whose answers alternate, and one whose budget is nearly used up.
 func TestPluginPush(t *testing.T) {

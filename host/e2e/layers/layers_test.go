@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,6 +18,8 @@ import (
 	"assay/registry"
 	"assay/registry/expect"
 )
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
 // BenchmarkLayers measures each first-party layer in the sandbox.
 func BenchmarkLayers(b *testing.B) {

@@ -21,18 +21,14 @@ func levenshtein(a, b string) int {
 		row[0] = i + 1
 		for j := range len(b) {
 			above := row[j+1]
-			row[j+1] = min(above+1, row[j]+1, diagonal+btoi(a[i] != b[j]))
+			if a[i] != b[j] {
+				diagonal++
+			}
+			row[j+1] = min(above+1, row[j]+1, diagonal)
 			diagonal = above
 		}
 	}
 	return row[len(b)]
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func randomForm(r *rand.Rand, length, letters int) form {

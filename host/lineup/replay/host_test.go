@@ -88,15 +88,10 @@ func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []st
 
 func (h *host) Append(_ context.Context, records ...check.Record) error {
 	for i := range records {
-		records[i].Pseudonym = pseudonymOf(records[i].Entity)
+		records[i].Pseudonym = fmt.Appendf(nil, "%-32.32s", records[i].Entity.Value)
 	}
 	h.recorded = append(h.recorded, records...)
 	return nil
-}
-
-// pseudonymOf returns a made-up pseudonym.
-func pseudonymOf(e entity.Entity) []byte {
-	return append(make([]byte, 0, 32), fmt.Sprintf("%-32.32s", e.Value)...)
 }
 
 func (h *host) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
@@ -140,22 +135,9 @@ func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []str
 	}
 }
 
-// single returns a host that remembers one check only.
-func (h *host) single(t *testing.T, f check.Field) *host {
-	t.Helper()
-	one := newHost(h.lineup(t))
-	one.check(t, f)
-	return one
-}
-
 func (h *host) lineup(t *testing.T) *check.Lineup {
 	t.Helper()
 	ref := h.Live.Acquire()
 	ref.Release()
 	return ref.Lineup
-}
-
-func predict(t *testing.T, now, next *host) *replay.Report {
-	t.Helper()
-	return expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
 }
