@@ -55,3 +55,41 @@ var (
 	ErrPayloadGone  = errors.New("the event's payload is no longer held: " +
 		"it is deleted on delivery, or 72 hours after the check of an event that failed")
 )
+
+// Endpoint is an account's webhook receiver, with counts of its listed events by state.
+type Endpoint struct {
+	AccountID string    `json:"account"`
+	URL       string    `json:"url"`
+	CreatedAt time.Time `json:"created_at"`
+
+	State          string     `json:"state"` // enabled or disabled
+	DisabledAt     *time.Time `json:"disabled_at"`
+	DisabledReason *string    `json:"disabled_reason"` // failing: every attempt has failed for DisableAfter
+	FailingSince   *time.Time `json:"failing_since"`   // null: the last attempt succeeded, or none has been made
+
+	Pending    int `json:"pending"`
+	Delivered  int `json:"delivered"`
+	Failed     int `json:"failed"`
+	Resendable int `json:"resendable"` // failed, with their content
+
+	OldSecretUntil *time.Time `json:"old_secret_until"` // when the new secret begins to sign; null: it does
+}
+
+// Notice is what the owner of an endpoint is to be told: that it was disabled, or that it answers again.
+type Notice struct {
+	AccountID string
+	Disabled  bool
+}
+
+// SecretOverlap is how long a replaced secret goes on signing, which gives receivers time to switch.
+const SecretOverlap = 24 * time.Hour
+
+// DisableAfter is how long every attempt must have failed before an endpoint is disabled. Svix uses the same five days.
+const DisableAfter = 5 * 24 * time.Hour
+
+// Errors of endpoints.
+var (
+	ErrPlanWithoutWebhooks = errors.New("the account's plan does not include webhooks") // contract section 8
+	ErrNoEndpoint          = errors.New("the account has no webhook endpoint")
+	ErrEndpointDisabled    = errors.New("the webhook endpoint is disabled: enable it first")
+)

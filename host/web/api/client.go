@@ -1,12 +1,16 @@
 package api
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"assay/host/access/apikey"
 )
 
 // Client returns the address block that identifies the client of a request without a key: an IPv4 address or an IPv6
@@ -142,4 +146,41 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p
+}
+
+// scoped notes the scope that a key needs for h, before h authenticates the caller.
+func scoped(scope apikey.Scope, h fiber.Handler) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		current(c.Context()).scope = scope
+		return h(c)
+	}
+}
+
+// permit returns the reason why a valid key may not be used for a request, or nil. The address is looked at first, so
+// that a stolen key used elsewhere does not reveal its scopes.
+func (s *Server) permit(ctx *fasthttp.RequestCtx, limits apikey.Limits) error {
+	if limits.Networks != nil {
+		if client := s.address(ctx); !limits.Admits(client) {
+			from := "without an IP address"
+			if client.IsValid() {
+				from = "from " + client.String()
+			}
+			return forbidden(codeAddress, "the key's allow list does not permit requests %s", from)
+		}
+	}
+	scope := current(ctx).scope
+	switch {
+	case scope == noKey:
+		return forbidden(codeScope, "the endpoint takes no key")
+	case limits.Test && !(apikey.Limits{Test: true}).Permits(scope):
+		return forbidden(codeScope, "a test key can only check; the endpoint needs a key with the scope %s", scope)
+	case !limits.Permits(scope):
+		return forbidden(codeScope, "the key does not have the scope %s, which the endpoint needs; it has %s", scope,
+			apikey.JoinScopes(limits.Scopes))
+	}
+	return nil
+}
+
+func forbidden(code, format string, args ...any) error {
+	return &refusal{fasthttp.StatusForbidden, code, fmt.Sprintf(format, args...)}
 }
