@@ -153,9 +153,8 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	for range 9 {
 		_ = l.Take("key", rate)
 	}
-	if got := l.accepted(); len(got) != 1 || got["key"] != 0 {
-		t.Errorf("few uses are written: %v", got)
-	}
+	got := l.accepted()
+	expect.That(t, len(got) == 1 && got["key"] == 0, "few uses are written: %v", got)
 	_ = l.Take("key", rate)
 	err := l.Settle(t.Context(), uses)
 	expect.That(t, err == nil && uses["key"] == 10, "%d uses are written, %v", uses["key"], err)
@@ -164,7 +163,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	c.pass(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
-	got := l.accepted()
+	got = l.accepted()
 	expect.That(t, len(got) == 0 && len(l.buckets) == 0, "%v are still known", got)
 	for i := range maxBuckets + 1 {
 		_ = l.Take(fmt.Sprint(i), rate)

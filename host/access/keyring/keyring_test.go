@@ -194,9 +194,8 @@ func TestSealAndOpen(t *testing.T) {
 	expect.Each(t, map[string]string{"a secret": "whsec_0123456789", "empty": "",
 		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)}, func(t *testing.T, plain string) {
 		sealed := ring.Seal([]byte(plain), "hook_1")
-		if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
-			t.Fatalf("Open = %q, %v; want %q", got, err, plain)
-		}
+		got, err := ring.Open(sealed, "hook_1")
+		expect.Must(t, err == nil && string(got) == plain, "Open = %q, %v; want %q", got, err, plain)
 		expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)), "the sealed value contains the plain one")
 		expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
 			"two sealed values are equal: the nonce is not random")

@@ -280,9 +280,8 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	}](p.T, dir, database, "keys", "create", "--plan=pro")
 	p.do(chromedp.Navigate(strings.Replace(host.URL, "127.0.0.1", remoteName, 1) + "/signin"))
 	p.see("It was shown next to your API key.")
-	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
-		p.Errorf("the first focus is %+v", at)
-	}
+	at := p.moveFocus("\t")
+	expect.That(p, at.Name == "Skip to content" && at.Seen && at.Outline, "the first focus is %+v", at)
 	p.do(chromedp.KeyEvent("\r"))
 	if at := p.moveFocus("\t"); at.Name != "Sign-in code" || !at.Seen || !at.Outline {
 		p.Errorf("the focus after skipping to the content is %+v", at)

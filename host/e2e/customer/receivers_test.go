@@ -25,10 +25,9 @@ func testReceivers(t *testing.T, s *service) {
 	b := hosttest.OpenStore(t, s.dir, s.database)
 	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
-		"../../../examples/receiver-go").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
+		"../../../examples/receiver-go").CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 	for name, command := range map[string][]string{
 		"go":     {built},
 		"node":   {"node", "../../../examples/receiver-node/receiver.mjs"},
@@ -46,15 +45,13 @@ func testReceivers(t *testing.T, s *service) {
 			a := hosttest.CheckOnce(s.HostProcess, issued.Secret, hosttest.BlockedDomain)
 			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
 				a.Ref)
-			if got := nextLine(t, lines); got != want {
-				t.Fatalf("the receiver printed %q, want %q", got, want)
-			}
+			got := nextLine(t, lines)
+			expect.Must(t, got == want, "the receiver printed %q, want %q", got, want)
 			// After a rotation, the receiver still accepts events with the old secret.
 			expect.Value(b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap))(t)
 			ref := expect.Value(b.Store.SendTestEvent(t.Context(), issued.Account, check.Review))(t)
-			if got, want := nextLine(t, lines), "check.review REVIEW test.example 40 "+ref; got != want {
-				t.Errorf("the receiver printed %q, want %q", got, want)
-			}
+			got, want = nextLine(t, lines), "check.review REVIEW test.example 40 "+ref
+			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
 
 			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
 				`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
@@ -83,17 +80,14 @@ func testReceivers(t *testing.T, s *service) {
 				"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
 					"\r\n\r\n{}",
 			} {
-				if status := sendRaw(t, url, header, true); status/100 != 4 {
-					t.Errorf("%s: status %d", name, status)
-				}
+				status := sendRaw(t, url, header, true)
+				expect.That(t, status/100 == 4, "%s: status %d", name, status)
 			}
 			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
-			if got := forge(t, url, secret, "chk_1", body, body, now); got != 204 {
-				t.Errorf("after an aborted request: status %d", got)
-			}
-			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
-				t.Errorf("the receiver printed %q, want %q", got, want)
-			}
+			status := forge(t, url, secret, "chk_1", body, body, now)
+			expect.That(t, status == 204, "after an aborted request: status %d", status)
+			got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
+			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
 			// Only one of these requests was accepted, once: the next line is the next event's.
 			forge(t, url, secret, "chk_9", body, body, now)
 			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
@@ -122,9 +116,7 @@ func startReceiver(t *testing.T, secret string, command ...string) (url string, 
 		_ = cmd.Wait()
 	}()
 	url, ok := strings.CutPrefix(nextLine(t, printed), "listening on ")
-	if !ok {
-		t.Fatalf("the receiver did not start:\n%s", stderr.String())
-	}
+	expect.Must(t, ok, "the receiver did not start:\n%s", stderr.String())
 	return url, printed
 }
 

@@ -50,10 +50,9 @@ func (r reply) wellBehaved(t testing.TB) {
 	for name := range r.header {
 		expect.That(t, !strings.HasPrefix(name, "Access-Control-") && name != "Server", "unwanted header %s", name)
 	}
-	if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
-		t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
-	}
-	got := r.header.Get("Retry-After")
+	got := r.header.Get("WWW-Authenticate")
+	expect.That(t, (got == "Bearer") == (r.status == 401), "WWW-Authenticate is %q with status %d", got, r.status)
+	got = r.header.Get("Retry-After")
 	expect.That(t, r.status != 503 || got == "1" || r.header.Get("RateLimit") != "",
 		"Retry-After is %q with status 503", got)
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {

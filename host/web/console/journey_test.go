@@ -173,9 +173,8 @@ func TestFailingWebhook(t *testing.T) {
 	v.get("/dashboard/keys").is(200, "The webhook has been disabled since")
 	v.follow("Enable it").is(200, "Nothing is sent.")
 	v.get("/dashboard/webhooks").is(200, "This webhook has been disabled since")
-	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
-		t.Errorf("resending to a disabled webhook: status %d", p.status)
-	}
+	p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31")
+	expect.That(t, p.status == 409, "resending to a disabled webhook: status %d", p.status)
 	v.press("Send a test event").is(200, "A test event is on its way.")
 	v.press("Enable").is(200, "The webhook is enabled.")
 	expect.That(t, !strings.Contains(words(v.at.root), warning) && !strings.Contains(words(v.at.root), "is disabled"),
@@ -195,7 +194,7 @@ func TestFailingWebhook(t *testing.T) {
 	expect.Equal(t, "messages more sent", s.server.Received(), 0)
 	v.get("/dashboard/webhooks")
 	v.press("Remove")
-	p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
+	p = v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
 	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
 }
 
