@@ -225,8 +225,7 @@ func TestDatabaseDown(t *testing.T) {
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
 	token := v.at.token()
-	v.get("/")
-	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
+	v.submit("/", "Subscribe to Pro") // redirects to the plan, because the account has a subscription
 	expect.NoError(t, s.store.Close())
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
 		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,

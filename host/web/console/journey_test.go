@@ -192,8 +192,7 @@ func TestFailingWebhook(t *testing.T) {
 		}
 	}
 	expect.Equal(t, "messages more sent", s.server.Received(), 0)
-	v.get("/dashboard/webhooks")
-	v.press("Remove")
+	v.submit("/dashboard/webhooks", "Remove")
 	p = v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
 	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
 }
