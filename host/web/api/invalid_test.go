@@ -2,6 +2,9 @@ package api
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,4 +132,21 @@ func TestInvalidRequests(t *testing.T) {
 		s.rejects(t, test.request, test.body, test.want)
 	}
 	expect.Equal(t, "what was done", len(d.seen)+len(a.seen)+len(f.seen)+len(v.seen)+len(s.checker.requests()), 0)
+}
+
+// The contract's table of errors has the codes of the document, whose schema every error in the tests obeys.
+func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	doc, _ := loadDocument(t)
+	var codes, told []string
+	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
+		codes = append(codes, code.(string))
+	}
+	contract := string(expect.Value(os.ReadFile("../../../docs/contract.md"))(t))
+	for _, row := range regexp.MustCompile(`(?m)^\| [45]\d\d[^|]*\| ([^|]+) \|`).FindAllStringSubmatch(contract, -1) {
+		told = append(told, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
+	}
+	slices.Sort(codes)
+	slices.Sort(told)
+	expect.NoDiff(t, "codes of the document and of the contract", codes, told)
 }
