@@ -38,10 +38,9 @@ func TestABIPage(t *testing.T) {
 	rest := page
 	for _, threat := range sdk.Threats() {
 		fmt.Fprintf(&threats, "`%s` ", threat)
-		var found bool
-		if _, rest, found = strings.Cut(rest, "\n| `"+string(threat)+"` |"); !found {
-			t.Errorf("section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
-		}
+		_, after, found := strings.Cut(rest, "\n| `"+string(threat)+"` |")
+		expect.That(t, found, "section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
+		rest = after
 	}
 	for _, row := range []string{
 		fmt.Sprintf("| signals | %d |", sdk.MaxSignals),
@@ -61,7 +60,6 @@ func TestABIPage(t *testing.T) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract, openAPI := hosttest.ReadText(t, "docs/contract.md"), hosttest.ReadText(t, "host/web/api/openapi.json")
-	var texts []string
 	for _, p := range check.Plans() {
 		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota),
 			included(p))
@@ -71,10 +69,7 @@ func TestContract(t *testing.T) {
 		expect.That(t, strings.Contains(openAPI, plan), "openapi.json lacks %q", plan)
 	}
 	for _, threat := range sdk.Threats() {
-		texts = append(texts, "`"+string(threat)+"`")
-	}
-	for _, text := range texts {
-		expect.That(t, strings.Contains(contract, text), "docs/contract.md lacks %q", text)
+		expect.That(t, strings.Contains(contract, "`"+string(threat)+"`"), "docs/contract.md lacks %s", threat)
 	}
 }
 
@@ -193,9 +188,8 @@ func TestClientVersions(t *testing.T) {
 		"sdk/typescript/package-lock.json":             `"version": %q,`,
 		"examples/client-typescript/package-lock.json": `"version": %q,`,
 	} {
-		if line = fmt.Sprintf(line, installation.Version); !strings.Contains(hosttest.ReadText(t, file), line) {
-			t.Errorf("%s lacks %s", file, line)
-		}
+		line = fmt.Sprintf(line, installation.Version)
+		expect.That(t, strings.Contains(hosttest.ReadText(t, file), line), "%s lacks %s", file, line)
 	}
 }
 
@@ -299,15 +293,15 @@ func TestDocuments(t *testing.T) {
 		}
 		for _, m := range runPath.FindAllStringSubmatch(text, -1) {
 			path := strings.TrimSuffix(strings.TrimSuffix(m[1], "..."), "/")
-			if _, err := os.Stat(path); err != nil && !strings.Contains(path, "NAME") {
-				t.Errorf("%s runs %s, which does not exist", document, m[1])
-			}
+			_, err := os.Stat(path)
+			expect.That(t, err == nil || strings.Contains(path, "NAME"), "%s runs %s, which does not exist", document,
+				m[1])
 		}
 		for _, m := range testRun.FindAllStringSubmatch(text, -1) {
 			below := strings.HasSuffix(m[1], "/") // ./folder/...
-			if folders := tests[m[2]]; folders != nil && !below && !slices.Contains(folders, filepath.Clean(m[1])) {
-				t.Errorf("%s runs %s in %s, which is in %s", document, m[2], m[1], folders)
-			}
+			folders := tests[m[2]]
+			expect.That(t, folders == nil || below || slices.Contains(folders, filepath.Clean(m[1])),
+				"%s runs %s in %s, which is in %s", document, m[2], m[1], folders)
 		}
 	}
 }

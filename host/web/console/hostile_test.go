@@ -116,13 +116,10 @@ func (v *visitor) ordinary() page {
 		"/dashboard/webhooks", "/dashboard/plan", accountPath, LinkPath + "ordinary"} {
 		all.AppendChild(w.get(path).root)
 	}
-	w.get("/dashboard/keys")
-	all.AppendChild(w.press("Create key", "name", "ordinary").root)
+	all.AppendChild(w.submit("/dashboard/keys", "Create key", "name", "ordinary").root)
 	all.AppendChild(w.press("Create key", "name", "", "scope", "x", "networks", "x", "until", "x").root)
-	w.get("/dashboard")
-	all.AppendChild(w.press("Check", "value", "example.com", "type", "domain").root)
-	w.get("/dashboard/webhooks")
-	all.AppendChild(w.press("Save", "url", "https://example.com/").root)
+	all.AppendChild(w.submit("/dashboard", "Check", "value", "example.com", "type", "domain").root)
+	all.AppendChild(w.submit("/dashboard/webhooks", "Save", "url", "https://example.com/").root)
 	all.AppendChild(w.press("Save", "url", "no URL").root)
 	for _, domain := range []string{"example.com", "-"} {
 		all.AppendChild(w.post("/try", "domain", domain).root)
