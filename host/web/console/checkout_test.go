@@ -141,8 +141,7 @@ func testSecondSubscription(t *testing.T, s *site) {
 }
 
 // testSecondTestPayment opens the test checkout in two tabs. The second card is not taken. The test checkout has no
-// pages
-// to change the card.
+// pages to change the card.
 func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
