@@ -20,7 +20,7 @@ type Config struct {
 	Allow    []netip.Prefix // networks that may be called although they are not public, on any port and without TLS
 	Resolver *net.Resolver  // nil: the system's name servers
 	Roots    *x509.CertPool // nil: the system's
-	Logger   *slog.Logger   // nil: discard
+	Logger   *slog.Logger
 	// called after each attempt with its outcome and start delay; must not block; may be nil
 	Observed func(o Outcome, late time.Duration)
 }
@@ -53,9 +53,6 @@ func New(cfg Config) (*Deliverer, error) {
 	guard, err := NewGuard(cfg.Allow)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Observed == nil {
 		cfg.Observed = func(Outcome, time.Duration) {}
