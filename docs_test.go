@@ -3,7 +3,9 @@ package assay_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,10 +38,9 @@ func TestABIPage(t *testing.T) {
 	rest := page
 	for _, threat := range sdk.Threats() {
 		fmt.Fprintf(&threats, "`%s` ", threat)
-		var found bool
-		if _, rest, found = strings.Cut(rest, "\n| `"+string(threat)+"` |"); !found {
-			t.Errorf("section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
-		}
+		_, after, found := strings.Cut(rest, "\n| `"+string(threat)+"` |")
+		expect.That(t, found, "section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
+		rest = after
 	}
 	for _, row := range []string{
 		fmt.Sprintf("| signals | %d |", sdk.MaxSignals),
@@ -59,7 +60,6 @@ func TestABIPage(t *testing.T) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract, openAPI := hosttest.ReadText(t, "docs/contract.md"), hosttest.ReadText(t, "host/web/api/openapi.json")
-	var texts []string
 	for _, p := range check.Plans() {
 		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota),
 			included(p))
@@ -69,10 +69,7 @@ func TestContract(t *testing.T) {
 		expect.That(t, strings.Contains(openAPI, plan), "openapi.json lacks %q", plan)
 	}
 	for _, threat := range sdk.Threats() {
-		texts = append(texts, "`"+string(threat)+"`")
-	}
-	for _, text := range texts {
-		expect.That(t, strings.Contains(contract, text), "docs/contract.md lacks %q", text)
+		expect.That(t, strings.Contains(contract, "`"+string(threat)+"`"), "docs/contract.md lacks %s", threat)
 	}
 }
 
@@ -191,9 +188,8 @@ func TestClientVersions(t *testing.T) {
 		"sdk/typescript/package-lock.json":             `"version": %q,`,
 		"examples/client-typescript/package-lock.json": `"version": %q,`,
 	} {
-		if line = fmt.Sprintf(line, installation.Version); !strings.Contains(hosttest.ReadText(t, file), line) {
-			t.Errorf("%s lacks %s", file, line)
-		}
+		line = fmt.Sprintf(line, installation.Version)
+		expect.That(t, strings.Contains(hosttest.ReadText(t, file), line), "%s lacks %s", file, line)
 	}
 }
 
@@ -246,6 +242,66 @@ func TestLayersReadKnownFacts(t *testing.T) {
 		for _, fact := range m.Facts {
 			expect.That(t, known[fact] || strings.HasPrefix(fact, "config."), "%s reads the unknown fact %s", file,
 				fact)
+		}
+	}
+}
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	runPath  = regexp.MustCompile(`go (?:run|test) (\./[\w./-]+)`)
+	testRun  = regexp.MustCompile(`go test (?:-tags \w+ )?\./([\w/-]+)[^\n` + "`" + `]* -run '?\^?(Test\w+)`)
+)
+
+// TestDocuments asserts that what the documents refer to exists: linked files, tests by name and folder, and packages
+// in commands.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	var documents []string
+	tests := map[string][]string{} // the folders of each
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git" || d.Name() == ".assay"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".md"):
+			documents = append(documents, path)
+		case strings.HasSuffix(path, "_test.go"):
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, name := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+				tests[name[1]] = append(tests[name[1]], filepath.Dir(path))
+			}
+		}
+		return nil
+	})
+	expect.Must(t, err == nil && len(documents) >= 10, "found %d documents: %v", len(documents), err)
+	for _, document := range documents {
+		text := hosttest.ReadText(t, document)
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			_, err := os.Stat(filepath.Join(filepath.Dir(document), m[1]))
+			expect.That(t, err == nil, "%s links to %s, which does not exist", document, m[1])
+		}
+		for _, name := range testName.FindAllString(text, -1) {
+			expect.That(t, tests[name] != nil, "%s refers to %s, which does not exist", document, name)
+		}
+		for _, m := range runPath.FindAllStringSubmatch(text, -1) {
+			path := strings.TrimSuffix(strings.TrimSuffix(m[1], "..."), "/")
+			_, err := os.Stat(path)
+			expect.That(t, err == nil || strings.Contains(path, "NAME"), "%s runs %s, which does not exist", document,
+				m[1])
+		}
+		for _, m := range testRun.FindAllStringSubmatch(text, -1) {
+			below := strings.HasSuffix(m[1], "/") // ./folder/...
+			folders := tests[m[2]]
+			expect.That(t, folders == nil || below || slices.Contains(folders, filepath.Clean(m[1])),
+				"%s runs %s in %s, which is in %s", document, m[2], m[1], folders)
 		}
 	}
 }

@@ -76,12 +76,10 @@ func TestRates(t *testing.T) {
 	}
 	none := newRates(map[string]int{}, nil, nil)
 	r = none
-	if n := checks("key_1", 50, 1000); n != 1000 {
-		t.Errorf("without limits, %d of 1000 checks were accepted", n)
-	}
-	if n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) }); n != 1000 {
-		t.Errorf("without limits, %d of 1000 uses were accepted", n)
-	}
+	n := checks("key_1", 50, 1000)
+	expect.That(t, n == 1000, "without limits, %d of 1000 checks were accepted", n)
+	n = accepted(1000, func() error { return none.takePublic(netip.Prefix{}) })
+	expect.That(t, n == 1000, "without limits, %d of 1000 uses were accepted", n)
 }
 
 // A network's flood without a key is refused before the database. An address that has used up its hourly checks is

@@ -18,6 +18,20 @@ import (
 	"time"
 )
 
+func that(t *testing.T, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}
+
+func must(t *testing.T, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Fatalf(format, args...)
+	}
+}
+
 const checked = `{"score":94,"verdict":"block","signals":["x"],"dominant_threat":null,"type":"domain",` +
 	`"query":"a.example","timestamp":"2026-01-15T10:30:00.123Z","ref":"chk_1"}`
 
@@ -107,13 +121,10 @@ func TestAttempts(t *testing.T) {
 				t.Errorf("error %v, want status %d", err, c.status)
 			}
 			got := attempts()
-			if len(got) != c.seen {
-				t.Errorf("%d attempts, want %d", len(got), c.seen)
-			}
+			that(t, len(got) == c.seen, "%d attempts, want %d", len(got), c.seen)
 			for _, a := range got {
-				if a != got[0] || len(a.key) < 20 || a.body != `{"domain":"a.example"}` {
-					t.Errorf("attempts differ: %q", got)
-				}
+				that(t, a == got[0] && len(a.key) >= 20 && a.body == `{"domain":"a.example"}`,
+					"attempts differ: %q", got)
 			}
 		})
 	}
@@ -126,28 +137,24 @@ func TestError(t *testing.T) {
 	_, err := client.Check(t.Context(), Request{Phone: "1", Region: &Region{"XX"}})
 	want := Error{Status: 400, Code: InvalidField, Message: "region.country: is not a country",
 		Field: "region.country", RequestID: "req_1"}
-	if got := (*Error)(nil); !errors.As(err, &got) || *got != want {
-		t.Errorf("error %#v, want %#v", got, want)
-	}
+	got := (*Error)(nil)
+	that(t, errors.As(err, &got) && *got == want, "error %#v, want %#v", got, want)
 	client, _ = answers(t, respond(500, `{"error":"internal error","ref":"chk_2"}`))
 	client.Attempts = 1
 	_, err = client.CheckBatch(t.Context(), []Request{{Domain: "a.example"}})
-	if got := (*Error)(nil); !errors.As(err, &got) || got.Ref != "chk_2" || got.Field != "" {
-		t.Errorf("error %#v", got)
-	}
+	got = (*Error)(nil)
+	that(t, errors.As(err, &got) && got.Ref == "chk_2" && got.Field == "", "error %#v", got)
 }
 
 func TestGivenKey(t *testing.T) {
 	t.Parallel()
 	client, attempts := answers(t, respond(200, checked))
 	for _, options := range [][]Option{{IdempotencyKey("order-17")}, nil, nil} {
-		if _, err := client.Check(t.Context(), Request{Domain: "a.example"}, options...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Check(t.Context(), Request{Domain: "a.example"}, options...)
+		must(t, err == nil, "%v", err)
 	}
-	if got := attempts(); got[0].key != "order-17" || got[1].key == got[2].key {
-		t.Errorf("keys %q", got)
-	}
+	got := attempts()
+	that(t, got[0].key == "order-17" && got[1].key != got[2].key, "keys %q", got)
 }
 
 // TestRetryAfter checks that a client waits as long as the answer asks for.
@@ -155,12 +162,10 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	client, attempts := answers(t, respond(503, "{}", "Retry-After", "1"), respond(200, checked))
 	begun := time.Now()
-	if _, err := client.Check(t.Context(), Request{Domain: "a.example"}); err != nil || len(attempts()) != 2 {
-		t.Fatalf("%v after %d attempts", err, len(attempts()))
-	}
-	if took := time.Since(begun); took < time.Second {
-		t.Errorf("the second attempt came after %v, want 1s at least", took)
-	}
+	_, err := client.Check(t.Context(), Request{Domain: "a.example"})
+	must(t, err == nil && len(attempts()) == 2, "%v after %d attempts", err, len(attempts()))
+	took := time.Since(begun)
+	that(t, took >= time.Second, "the second attempt came after %v, want 1s at least", took)
 }
 
 // down is a service that refuses connections until it is up.
@@ -189,10 +194,9 @@ func TestRestart(t *testing.T) {
 				client.HTTP.Transport = service
 				_, err := client.Check(t.Context(), Request{Domain: "a.example"})
 				took := time.Since(begun)
-				if (err != nil) != lost || took > client.Timeout || took < min(outage, client.Timeout-2*time.Second) ||
-					service.attempts > 40 {
-					t.Errorf("%v after %v and %d attempts", err, took, service.attempts)
-				}
+				that(t, (err != nil) == lost && took <= client.Timeout && took >= min(outage,
+					client.Timeout-2*time.Second) && service.attempts <= 40, "%v after %v and %d attempts", err, took,
+					service.attempts)
 			})
 		})
 	}
@@ -205,62 +209,47 @@ func TestTimeLimits(t *testing.T) {
 	hang := func(http.ResponseWriter) { <-release }
 	client, attempts := answers(t, hang, respond(200, checked))
 	client.AttemptTimeout, client.Attempts = 200*time.Millisecond, 1000 // the second may take too long, too
-	if _, err := client.Check(t.Context(), Request{Domain: "a.example"}); err != nil || len(attempts()) < 2 {
-		t.Errorf("%v after %d attempts", err, len(attempts()))
-	}
+	_, err := client.Check(t.Context(), Request{Domain: "a.example"})
+	that(t, err == nil && len(attempts()) >= 2, "%v after %d attempts", err, len(attempts()))
 	ctx, cancel := context.WithCancel(t.Context())
 	client, attempts = answers(t, func(http.ResponseWriter) { cancel(); <-release })
 	t.Cleanup(func() { close(release) }) // before the servers stop
-	if _, err := client.Check(ctx, Request{Domain: "a.example"}); !errors.Is(err, context.Canceled) ||
-		len(attempts()) != 1 {
-		t.Errorf("%v after %d attempts", err, len(attempts()))
-	}
+	_, err = client.Check(ctx, Request{Domain: "a.example"})
+	that(t, errors.Is(err, context.Canceled) && len(attempts()) == 1, "%v after %d attempts", err, len(attempts()))
 }
 
 // TestWebhooks verifies what a host signs. host/customer/webhook writes the cases.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../testdata/webhooks.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var cases []struct {
 		Name, Secret, Body string
 		Now                int64
 		Headers            map[string]string
 		Valid, Service     bool
 	}
-	if err := json.Unmarshal(file, &cases); err != nil || len(cases) < 20 {
-		t.Fatalf("%d cases, %v", len(cases), err)
-	}
+	err = errors.Join(err, json.Unmarshal(file, &cases))
+	must(t, err == nil && len(cases) >= 20, "%d cases, %v", len(cases), err)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			webhook, err := NewWebhook(c.Secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err == nil, "%v", err)
 			h := http.Header{}
 			for name, value := range c.Headers {
 				h[name] = []string{value}
 			}
 			event, err := webhook.Verify(h, []byte(c.Body), time.Unix(c.Now, 0))
-			if c.Valid && (err != nil || event.Data.Query != "é.example" || event.Data.Score != 94) {
-				t.Errorf("got %+v, %v", event, err)
-			}
-			if !c.Valid && !errors.Is(err, ErrSignature) {
-				t.Errorf("error %v, want %v", err, ErrSignature)
-			}
+			that(t, !c.Valid || err == nil && event.Data.Query == "é.example" && event.Data.Score == 94,
+				"got %+v, %v", event, err)
+			that(t, c.Valid || errors.Is(err, ErrSignature), "error %v, want %v", err, ErrSignature)
 			event, err = webhook.VerifyServiceSignature(h, []byte(c.Body))
-			if c.Service && (err != nil || event.Data.Query != "é.example") ||
-				!c.Service && !errors.Is(err, ErrSignature) {
-				t.Errorf("the service's signature: %+v, %v", event, err)
-			}
+			that(t, (!c.Service || err == nil && event.Data.Query == "é.example") && (c.Service || errors.Is(err,
+				ErrSignature)), "the service's signature: %+v, %v", event, err)
 		})
 	}
-	if _, err := NewWebhook("whsec_"); err == nil {
-		t.Error("an empty secret was accepted")
-	}
+	_, err = NewWebhook("whsec_")
+	that(t, err != nil, "an empty secret was accepted")
 }
 
 func ExampleClient_Check() {
@@ -326,9 +315,7 @@ func TestBackground(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			that(t, got == c.want, "got %s, want %s", got, c.want)
 			var calls []string
 			for _, a := range attempts() {
 				calls = append(calls, a.call)
@@ -336,9 +323,8 @@ func TestBackground(t *testing.T) {
 					t.Errorf("%s has the key %q and the body %q", a.call, a.key, a.body)
 				}
 			}
-			if got, want := strings.Join(calls, "\n"), strings.Join(c.calls, "\n"); got != want {
-				t.Errorf("calls\n%s\nwant\n%s", got, want)
-			}
+			got, want := strings.Join(calls, "\n"), strings.Join(c.calls, "\n")
+			that(t, got == want, "calls\n%s\nwant\n%s", got, want)
 		})
 	}
 }
@@ -349,15 +335,12 @@ func TestWait(t *testing.T) {
 	client, _ := answers(t, running("erasure"))
 	client.Wait = 50 * time.Millisecond
 	err := client.Erase(t.Context(), Subject{Ref: "chk_1"})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "req_1") {
-		t.Errorf("error %v", err)
-	}
+	that(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "req_1"), "error %v", err)
 	client.Wait = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := client.Export(ctx, Subject{Ref: "chk_1"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	_, err = client.Export(ctx, Subject{Ref: "chk_1"})
+	that(t, errors.Is(err, context.Canceled), "error %v", err)
 }
 
 // TestReceipt checks that a receipt is asked for again until it has its proof.
@@ -365,15 +348,12 @@ func TestReceipt(t *testing.T) {
 	t.Parallel()
 	promised := respond(200, `{"proof":null}`, "Retry-After", "1")
 	client, attempts := answers(t, promised, respond(200, `{"proof":{}}`))
-	if got, err := client.Receipt(t.Context(), "chk_1/.."); err != nil || string(got) != `{"proof":{}}` {
-		t.Errorf("got %s, %v", got, err)
-	}
-	if got := attempts(); len(got) != 2 || got[0].call != "GET /api/receipts/chk_1%2F.." || got[0].key != "" {
-		t.Errorf("calls %q", got)
-	}
+	got, err := client.Receipt(t.Context(), "chk_1/..")
+	that(t, err == nil && string(got) == `{"proof":{}}`, "got %s, %v", got, err)
+	calls := attempts()
+	that(t, len(calls) == 2 && calls[0].call == "GET /api/receipts/chk_1%2F.." && calls[0].key == "", "calls %q", calls)
 	client, _ = answers(t, promised)
 	client.Attempts = 1
-	if got, err := client.Receipt(t.Context(), "chk_1"); err != nil || string(got) != `{"proof":null}` {
-		t.Errorf("without a proof: %s, %v", got, err)
-	}
+	got, err = client.Receipt(t.Context(), "chk_1")
+	that(t, err == nil && string(got) == `{"proof":null}`, "without a proof: %s, %v", got, err)
 }

@@ -153,9 +153,8 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	for range 9 {
 		_ = l.Take("key", rate)
 	}
-	if got := l.accepted(); len(got) != 1 || got["key"] != 0 {
-		t.Errorf("few uses are written: %v", got)
-	}
+	got := l.accepted()
+	expect.That(t, len(got) == 1 && got["key"] == 0, "few uses are written: %v", got)
 	_ = l.Take("key", rate)
 	err := l.Settle(t.Context(), uses)
 	expect.That(t, err == nil && uses["key"] == 10, "%d uses are written, %v", uses["key"], err)
@@ -164,7 +163,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	c.pass(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
-	got := l.accepted()
+	got = l.accepted()
 	expect.That(t, len(got) == 0 && len(l.buckets) == 0, "%v are still known", got)
 	for i := range maxBuckets + 1 {
 		_ = l.Take(fmt.Sprint(i), rate)
@@ -184,4 +183,50 @@ func TestRefusalsAreCheap(t *testing.T) {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}
 	expect.Equal(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	s := NewShares(8)
+	take := func(holder string) (n int, releases []func()) {
+		for {
+			release, err := s.Take(holder)
+			if err != nil {
+				return n, releases
+			}
+			n++
+			releases = append(releases, release)
+		}
+	}
+	a, releaseA := take("a")
+	b, _ := take("b")
+	c, _ := take("c")
+	d, _ := take("d")
+	expect.That(t, a == 4 && b == 2 && c == 1 && d == 1, "floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1",
+		a, b, c, d)
+	expect.Error(t, "more than a share", expect.ErrorOf(s.Take("a")), ErrShare)
+	expect.Error(t, "all slots taken", expect.ErrorOf(s.Take("e")), ErrBusy)
+	for _, release := range releaseA {
+		release()
+	}
+	n, _ := take("e")
+	expect.Equal(t, "slots of a newcomer after a release", n, 2)
+}
+
+// At 3,500 checks a second, 256 connections of one account are at the limit that leaves room for a newcomer. The same
+// number of connections of several accounts is far from it, so they measure a host and not its fairness.
+func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
+	t.Parallel()
+	for accounts, want := range map[int]bool{1: false, 4: true, 64: true} {
+		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond, Recording: func() (_, _, _ time.Duration) {
+			const each = time.Second / 3500
+			return 32 * each, each, 0
+		}})
+		g.cost = 2 * time.Second / 3500
+		all := true
+		for i := range 288 {
+			all = expect.ErrorOf(g.Enter(fmt.Sprint(i%accounts), 1)) == nil && all
+		}
+		expect.Equal(t, fmt.Sprintf("all checks of %d accounts are accepted", accounts), all, want)
+	}
 }

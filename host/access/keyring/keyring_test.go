@@ -188,84 +188,75 @@ func TestUnusablePaths(t *testing.T) {
 	}
 }
 
+// sealings encrypt with each cipher, and decrypt.
+var sealings = map[string]struct {
+	seal func(r *keyring.Ring, plain []byte, context string) []byte
+	open func(r *keyring.Ring, sealed []byte, context string) ([]byte, error)
+}{
+	"seal": {(*keyring.Ring).Seal, (*keyring.Ring).Open},
+	"node": {(*keyring.Ring).SealNode, (*keyring.Ring).OpenNode},
+	"contribution": {func(r *keyring.Ring, plain []byte, _ string) []byte { return r.SealContribution(plain) },
+		func(r *keyring.Ring, sealed []byte, _ string) ([]byte, error) { return r.OpenContribution(sealed) }},
+	"answer": {func(r *keyring.Ring, plain []byte, context string) []byte {
+		sealed, _ := r.SealAnswer(plain, []byte("the request"), context)
+		return sealed
+	}, func(r *keyring.Ring, sealed []byte, context string) ([]byte, error) {
+		return r.OpenAnswer(sealed, []byte("the request"), context)
+	}},
+}
+
+// A sealed value opens with the ring, the context and, for an answer, the request that it was sealed with.
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
-	expect.Each(t, map[string]string{"a secret": "whsec_0123456789", "empty": "",
-		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)}, func(t *testing.T, plain string) {
-		sealed := ring.Seal([]byte(plain), "hook_1")
-		if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
-			t.Fatalf("Open = %q, %v; want %q", got, err, plain)
-		}
-		expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)), "the sealed value contains the plain one")
-		expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
-			"two sealed values are equal: the nonce is not random")
-		for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring, "hook_1": other} {
-			if got, err := by.Open(sealed, context); err == nil {
-				t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
+	for name, s := range sealings {
+		for _, plain := range []string{"whsec_0123456789", "", strings.Repeat("\x00\xff", 8),
+			strings.Repeat("x", 10_000)} {
+			sealed := s.seal(ring, []byte(plain), "hook_1")
+			got, err := s.open(ring, sealed, "hook_1")
+			expect.That(t, err == nil && string(got) == plain, "%s: opened as %q, %v; want %q", name, got, err, plain)
+			expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)) && !bytes.Contains(sealed,
+				[]byte("request")), "%s: the sealed value shows what is in it", name)
+			expect.That(t, !bytes.Equal(sealed, s.seal(ring, []byte(plain), "hook_1")),
+				"%s: two sealed values are equal: the nonce is not random", name)
+			fails := func(what string, by *keyring.Ring, sealed []byte, context string) {
+				expect.Failure(t, expect.ErrorOf(s.open(by, sealed, context)), "%s: opened %s", name, what)
 			}
+			fails("with another secret", other, sealed, "hook_1")
+			for _, context := range []string{"hook_2", "", "hook_1 "} {
+				if name != "contribution" { // it has none
+					fails("with the context "+context, ring, sealed, context)
+				}
+			}
+			for i := range min(len(sealed), 64) {
+				altered := bytes.Clone(sealed)
+				altered[i] ^= 1
+				fails(fmt.Sprintf("with byte %d altered", i), ring, altered, "hook_1")
+				fails(fmt.Sprintf("after %d bytes", i), ring, sealed[:i], "hook_1")
+			}
+			fails("with another byte", ring, append(bytes.Clone(sealed), 0), "hook_1")
 		}
-		for i := range min(len(sealed), 64) {
-			altered := bytes.Clone(sealed)
-			altered[i] ^= 1
-			expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")), "Open succeeds with byte %d altered", i)
-			_, err := ring.Open(sealed[:i], "hook_1")
-			expect.That(t, err != nil || i >= len(sealed), "Open succeeds with the first %d bytes", i)
-		}
-		expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
-			"Open succeeds with an additional byte")
-	})
+	}
+	sealed := sealings["answer"].seal(ring, []byte("the answer"), "context")
+	for request, context := range map[string]string{"the request ": "context", "tthe request": "contex",
+		"": "context"} {
+		expect.Failure(t, expect.ErrorOf(ring.OpenAnswer(sealed, []byte(request), context)),
+			"an answer opens with the request %q", request)
+	}
 }
 
+// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can open.
 func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
 	ring := load(t, write(t, fixedMaster, 0o600))
-	contribution := func(plain []byte, _ string) []byte { return ring.SealContribution(plain) }
-	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode,
-		"contribution": contribution} {
-		additional := map[bool][]byte{false: []byte("context")}[name == "contribution"]
-		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
-		// open.
-		key := expect.Value(hex.DecodeString(fixedKeys[name]))(t)
-		block := expect.Value(aes.NewCipher(key))(t)
+	for name, additional := range map[string]string{"seal": "context", "node": "context", "contribution": ""} {
+		block := expect.Value(aes.NewCipher(expect.Value(hex.DecodeString(fixedKeys[name]))(t)))(t)
 		gcm := expect.Value(cipher.NewGCM(block))(t)
-		sealed := seal([]byte("plain"), "context")
-		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
+		sealed := sealings[name].seal(ring, []byte("plain"), "context")
+		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte(additional))
 		expect.That(t, err == nil && string(got) == "plain", "%s: opened as %q, %v", name, got, err)
 	}
-	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealNode(nil, "chk_1"), "chk_2")), "opened in another context")
 	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealContribution(nil), "")), "OpenNode opens a contribution")
-}
-
-// A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.
-func TestSealAnswer(t *testing.T) {
-	t.Parallel()
-	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
-	answer, request := []byte("the answer"), []byte("the request")
-	sealed := expect.Value(ring.SealAnswer(answer, request, "context"))(t)
-	expect.That(t, !bytes.Contains(sealed, answer) && !bytes.Contains(sealed, request),
-		"the sealed answer shows what is in it: %q", sealed)
-	altered := bytes.Clone(sealed)
-	altered[len(altered)-1] ^= 1
-	for name, c := range map[string]struct {
-		ring    *keyring.Ring
-		sealed  []byte
-		request string
-		context string
-		opens   bool
-	}{
-		"as it was sealed":     {ring, sealed, "the request", "context", true},
-		"with another secret":  {other, sealed, "the request", "context", false},
-		"with another request": {ring, sealed, "the request ", "context", false},
-		"with another context": {ring, sealed, "the request", "context ", false},
-		"with bytes moved":     {ring, sealed, "tthe request", "contex", false},
-		"without a request":    {ring, sealed, "", "context", false},
-		"altered":              {ring, altered, "the request", "context", false},
-		"cut":                  {ring, sealed[:11], "the request", "context", false},
-	} {
-		got, err := c.ring.OpenAnswer(c.sealed, []byte(c.request), c.context)
-		expect.That(t, (err == nil) == c.opens && (!c.opens || bytes.Equal(got, answer)), "%s: %q, %v", name, got, err)
-	}
 }
 
 var change = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -278,25 +269,6 @@ func at(t *testing.T, path string, now time.Time) *keyring.Ring {
 	return ring
 }
 
-// sealings encrypt with each cipher, and decrypt.
-var sealings = map[string]struct {
-	seal func(r *keyring.Ring) []byte
-	open func(r *keyring.Ring, sealed []byte) ([]byte, error)
-}{
-	"value": {func(r *keyring.Ring) []byte { return r.Seal([]byte("plain"), "id") },
-		func(r *keyring.Ring, sealed []byte) ([]byte, error) { return r.Open(sealed, "id") }},
-	"node": {func(r *keyring.Ring) []byte { return r.SealNode([]byte("plain"), "id") },
-		func(r *keyring.Ring, sealed []byte) ([]byte, error) { return r.OpenNode(sealed, "id") }},
-	"contribution": {func(r *keyring.Ring) []byte { return r.SealContribution([]byte("plain")) },
-		func(r *keyring.Ring, sealed []byte) ([]byte, error) { return r.OpenContribution(sealed) }},
-	"answer": {func(r *keyring.Ring) []byte {
-		sealed, _ := r.SealAnswer([]byte("plain"), []byte("request"), "id")
-		return sealed
-	}, func(r *keyring.Ring, sealed []byte) ([]byte, error) {
-		return r.OpenAnswer(sealed, []byte("request"), "id")
-	}},
-}
-
 // Hosts with a new file and hosts with the old one read each other's values until the new keys are in use, and
 // afterwards those with the new file go on reading the old values.
 func TestGenerations(t *testing.T) {
@@ -306,7 +278,8 @@ func TestGenerations(t *testing.T) {
 	expect.NoError(t, keyring.AddGeneration(file, change))
 	before, after := at(t, file, change.Add(-time.Second)), at(t, file, change)
 	for name, s := range sealings {
-		early, late := s.seal(before), s.seal(after)
+		seal := func(r *keyring.Ring) []byte { return s.seal(r, []byte("plain"), "id") }
+		early, late := seal(before), seal(after)
 		altered := bytes.Clone(late)
 		altered[len(altered)-1] ^= 1
 		for what, test := range map[string]struct {
@@ -314,8 +287,8 @@ func TestGenerations(t *testing.T) {
 			sealed []byte
 			opens  bool
 		}{
-			"of an old file":                       {old, s.seal(old), true},
-			"of an old file, with the new":         {after, s.seal(old), true},
+			"of an old file":                       {old, seal(old), true},
+			"of an old file, with the new":         {after, seal(old), true},
 			"of the new file, before, with an old": {old, early, true},
 			"of the new file, before":              {after, early, true},
 			"of the new file":                      {after, late, true},
@@ -324,7 +297,7 @@ func TestGenerations(t *testing.T) {
 			"altered":                              {after, altered, false},
 			"without its prefix":                   {after, late[4:], false},
 		} {
-			plain, err := s.open(test.ring, test.sealed)
+			plain, err := s.open(test.ring, test.sealed, "id")
 			expect.That(t, (err == nil) == test.opens && (!test.opens || string(plain) == "plain"), "%s %s: %q, %v",
 				name, what, plain, err)
 		}

@@ -80,9 +80,8 @@ func TestParseCodeFindsTypos(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	token, want := signin.NewToken()
-	if got, ok := signin.ParseToken(token); !ok || got != want {
-		t.Errorf("ParseToken(%q) = %x, %t", token, got, ok)
-	}
+	got, ok := signin.ParseToken(token)
+	expect.That(t, ok && got == want, "ParseToken(%q) = %x, %t", token, got, ok)
 	for _, text := range []string{"", "x", token[1:], token + "A", token[:42] + "!", token[:20] + "\n" + token[20:],
 		strings.Repeat("é", 21)} {
 		_, ok := signin.ParseToken(text)

@@ -47,6 +47,30 @@ type Searcher interface {
 	SearchChecks(ctx context.Context, c check.Caller, q Query) (*Page, error)
 }
 
+// Counter counts an account's checks from one instant until another, which is not included.
+type Counter interface {
+	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]Count, error)
+}
+
+// Download begins an export that is sent as a file with some headers. closed is called once, when the export is closed
+// or could not begin.
+func Download(ctx context.Context, s interface {
+	Searcher
+	Counter
+}, c check.Caller, q Query, f Format, paced, closed func()) (e *Export, header map[string]string, err error) {
+	counts, err := s.CountChecks(ctx, c, q.From, q.Until)
+	if err == nil {
+		e, err = NewExport(ctx, s, c, q, f, paced)
+	}
+	if err != nil {
+		closed()
+		return nil, nil, err
+	}
+	e.closed = sync.OnceFunc(closed)
+	return e, map[string]string{"X-Total-Count": strconv.Itoa(q.Selected(counts)), "Content-Type": f.Type(),
+		"Content-Disposition": `attachment; filename="checks.` + string(f) + `"`}, nil
+}
+
 // Export is a stream of all checks that a query selects. It holds one page at a time. Its reader gets an error if a
 // page cannot be read, so that a partial export cannot be mistaken for a complete one. Close it after use.
 type Export struct {
@@ -100,9 +124,6 @@ func (e *Export) Read(p []byte) (int, error) {
 	}
 	return e.buffer.Read(p)
 }
-
-// OnClose makes the export call f once, when it is closed.
-func (e *Export) OnClose(f func()) { e.closed = sync.OnceFunc(f) }
 
 // Close ends the export.
 func (e *Export) Close() error {

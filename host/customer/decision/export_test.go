@@ -73,10 +73,9 @@ func TestExport(t *testing.T) {
 				Checks []Check
 				Total  int
 			}
-			if err := json.Unmarshal(read(JSON), &document); err != nil || document.Total != n ||
-				!slices.Equal(document.Checks, want) {
-				t.Errorf("%+v, %v", document, err)
-			}
+			err := json.Unmarshal(read(JSON), &document)
+			expect.That(t, err == nil && document.Total == n && slices.Equal(document.Checks, want), "%+v, %v",
+				document, err)
 			lines, err := csv.NewReader(strings.NewReader(string(read(CSV)))).ReadAll()
 			expect.Must(t, err == nil && len(lines) == n+1 && len(lines[0]) == 8, "%d lines, %v", len(lines), err)
 			const second = "chk_00000000000000000000000001 2026-01-15T10:30:00.123Z email 1 allow key_1 7 true"

@@ -208,9 +208,8 @@ func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 			t.Errorf("ignored %v, log %q", ids, x.log.String())
 		}
 		x.at = x.at.Add(2 * reloadInterval)
-		if x.load(t); strings.Count(x.log.String(), e.ID) != 1 {
-			t.Errorf("reported more than once: %s", x.log.String())
-		}
+		x.load(t)
+		expect.That(t, strings.Count(x.log.String(), e.ID) == 1, "reported more than once: %s", x.log.String())
 	})
 }
 

@@ -17,10 +17,10 @@ import (
 // Config configures a Deliverer. Outbox is required; the zero value of every other field is valid.
 type Config struct {
 	Outbox   Outbox
-	Allow    []netip.Prefix                    // networks that may be called although they are not public, on any port and without TLS
-	Resolver *net.Resolver                     // nil: the system's name servers
-	Roots    *x509.CertPool                    // nil: the system's
-	Logger   *slog.Logger                      // nil: discard
+	Allow    []netip.Prefix // networks that may be called although they are not public, on any port and without TLS
+	Resolver *net.Resolver  // nil: the system's name servers
+	Roots    *x509.CertPool // nil: the system's
+	Logger   *slog.Logger
 	Turn     func(time.Duration) time.Duration // how long hosts wait that look at the queue in turns; nil: there is one
 	// called after each attempt with its outcome and start delay; must not block; may be nil
 	Observed func(o Outcome, late time.Duration)
@@ -55,9 +55,6 @@ func New(cfg Config) (*Deliverer, error) {
 	guard, err := NewGuard(cfg.Allow)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Observed == nil {
 		cfg.Observed = func(Outcome, time.Duration) {}

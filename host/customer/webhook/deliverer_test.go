@@ -123,6 +123,12 @@ func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.D
 	return d, func() { cancel(); <-stopped }
 }
 
+// inBubble tests with a clock that passes only while all wait.
+func inBubble(t *testing.T, test func(*testing.T, *queue)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, &queue{}) })
+}
+
 // Attempts begin when they are due, without hints from outside.
 func TestDelivererFollowsTheSchedule(t *testing.T) {
 	t.Parallel()
@@ -142,8 +148,7 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 			[]time.Duration{0, 11 * time.Second, 25 * time.Second, 51 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := &queue{}
+			inBubble(t, func(t *testing.T, q *queue) {
 				_, stop := run(t, q, func(d Delivery) (int, time.Duration) {
 					return test.statuses[d.Attempt-1], test.took
 				})
@@ -171,9 +176,7 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 
 // After a hint, a new event does not wait for the next poll.
 func TestHint(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{}
+	inBubble(t, func(t *testing.T, q *queue) {
 		d, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 0 })
 		defer stop()
 		<-time.After(pollInterval + pollInterval/2)
@@ -187,9 +190,7 @@ func TestHint(t *testing.T) {
 
 // While the database is unavailable, no event is resent and no outcome is lost.
 func TestOutcomeSurvivesOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{}
+	inBubble(t, func(t *testing.T, q *queue) {
 		d, stop := run(t, q, func(Delivery) (int, time.Duration) {
 			q.mu.Lock()
 			q.failures = 25
@@ -207,10 +208,8 @@ func TestOutcomeSurvivesOutage(t *testing.T) {
 
 // Of one thousand endpoints a hundred hang. They delay none of the others, even before they are known to be slow.
 func TestHangingEndpointsDelayNoOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *queue) {
 		const endpoints, hanging, seconds, perSecond = 1000, 100, 30, 1000
-		q := &queue{}
 		hangs := func(account int) bool { return account%(endpoints/hanging) == 0 }
 		d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
 			var account int
@@ -254,9 +253,7 @@ func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 // A host that starts finds long queues for receivers that hang. They leave room for others at once, although the host
 // does not know yet that they are slow.
 func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{}
+	inBubble(t, func(t *testing.T, q *queue) {
 		for i := range 20 {
 			for account := range 100 {
 				q.add(fmt.Sprint("hangs-", account), fmt.Sprint("hangs-", account, "-", i))
@@ -286,9 +283,7 @@ func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
 
 // An account with a long queue gets up to maxPerAccount concurrent attempts.
 func TestBusyAccount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{}
+	inBubble(t, func(t *testing.T, q *queue) {
 		const events, took = 200, 400 * time.Millisecond
 		var mu sync.Mutex
 		running, peak := 0, 0
@@ -320,9 +315,7 @@ func TestBusyAccount(t *testing.T) {
 
 // A stopped Deliverer claims no more events, and completes the attempts in flight.
 func TestStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := &queue{}
+	inBubble(t, func(t *testing.T, q *queue) {
 		q.add("acct_1", "chk_1")
 		_, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 5 * time.Second })
 		<-time.After(time.Second + pollInterval/2) // between two polls

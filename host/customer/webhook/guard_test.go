@@ -140,9 +140,8 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	// Public addresses are dialled, and of a mixed set only those, so the test can fail.
 	for _, url := range []string{"https://public.test/", "https://six.test/", "https://mixed.test/",
 		"https://8.8.8.8/"} {
-		if c.send(newDelivery(url)); dialled.Swap(0) != 1 {
-			t.Errorf("%s: not dialled once", url)
-		}
+		c.send(newDelivery(url))
+		expect.That(t, dialled.Swap(0) == 1, "%s: not dialled once", url)
 	}
 }
 
@@ -159,11 +158,10 @@ func TestDNSRebinding(t *testing.T) {
 	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
 		{netip.MustParseAddr("127.0.0.3")}}})
 	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, storetest.Discard())
-	if e := c.send(newDelivery("http://moves.test:" + port)); !e.Delivered || hits.Load() != 1 {
-		t.Fatalf("first attempt: %+v", e)
-	}
-	server.next("moves.test.")
 	e := c.send(newDelivery("http://moves.test:" + port))
+	expect.Must(t, e.Delivered && hits.Load() == 1, "first attempt: %+v", e)
+	server.next("moves.test.")
+	e = c.send(newDelivery("http://moves.test:" + port))
 	expect.That(t, !e.Delivered && e.Error == noAddress, "second attempt: %+v", e)
 }
 
@@ -318,9 +316,8 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if twice, err := ParseURL(once); err != nil || twice != once {
-			t.Errorf("%q was parsed as %q, and that as %q, %v", text, once, twice, err)
-		}
+		twice, err := ParseURL(once)
+		expect.That(t, err == nil && twice == once, "%q was parsed as %q, and that as %q, %v", text, once, twice, err)
 		expect.That(t, !strings.ContainsAny(once, " \t\r\n\\@#") || strings.Contains(text, "@"), "%q was parsed as %q",
 			text, once)
 		u, err := parseURL(once)

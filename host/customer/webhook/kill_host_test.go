@@ -122,7 +122,8 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 		return nil, nil, err
 	}
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{loopback}})
+	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{loopback},
+		Logger: storetest.Discard()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -116,14 +116,15 @@ func (p *person) until(what, condition string, options ...chromedp.EvaluateOptio
 }
 
 // see waits until the page shows a text.
-func (p *person) see(text string) {
+func (p *person) see(text string) *person {
 	p.Helper()
 	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))
+	return p
 }
 
 // press waits for the button or link with a label, clicks it once, and waits for a text on the following page. It
 // ignores errors of the click itself, because the click may have worked.
-func (p *person) press(label, then string) {
+func (p *person) press(label, then string) *person {
 	p.Helper()
 	find := fmt.Sprintf(
 		`[...document.querySelectorAll("button, a, summary")].find((e) => e.innerText.trim() === %q)`, label)
@@ -132,13 +133,24 @@ func (p *person) press(label, then string) {
 	if err != nil {
 		p.Logf("clicking %s: %v", label, err)
 	}
-	p.see(then)
+	return p.see(then)
 }
 
-func (p *person) write(field, text string) {
+// write writes into fields: typed are their names, each followed by its text.
+func (p *person) write(typed ...string) *person {
 	p.Helper()
-	p.until("field "+field, fmt.Sprintf(
-		`document.readyState === "complete" && (document.getElementById(%q).value = %q, true)`, field, text))
+	for i := 0; i+1 < len(typed); i += 2 {
+		p.until("field "+typed[i], fmt.Sprintf(`document.readyState === "complete" &&
+			(document.getElementById(%q).value = %q, true)`, typed[i], typed[i+1]))
+	}
+	return p
+}
+
+// submit sends a form, and waits for a text on the following page.
+func (p *person) submit(selector, then string) *person {
+	p.Helper()
+	p.do(chromedp.Submit(selector))
+	return p.see(then)
 }
 
 func (p *person) read(id string) string {
@@ -290,9 +302,8 @@ func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	}](p.T, dir, database, "keys", "create", "--plan=pro")
 	p.do(chromedp.Navigate(strings.Replace(host.URL, "127.0.0.1", remoteName, 1) + "/signin"))
 	p.see("It was shown next to your API key.")
-	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
-		p.Errorf("the first focus is %+v", at)
-	}
+	at := p.moveFocus("\t")
+	expect.That(p, at.Name == "Skip to content" && at.Seen && at.Outline, "the first focus is %+v", at)
 	p.do(chromedp.KeyEvent("\r"))
 	if at := p.moveFocus("\t"); at.Name != "Sign-in code" || !at.Seen || !at.Outline {
 		p.Errorf("the focus after skipping to the content is %+v", at)

@@ -127,22 +127,17 @@ func TestOperatorPages(t *testing.T) {
 	t.Cleanup(server.Close)
 
 	p.do(chromedp.Navigate(server.URL + operator.Path))
-	p.see("It opens with the token in ASSAY_OPERATOR_TOKEN.")
-	p.look("operator-signin")
-	p.write("token", "not the token")
-	p.press("Sign in", "This is not the token of this host.")
+	p.see("It opens with the token in ASSAY_OPERATOR_TOKEN.").look("operator-signin")
+	p.write("token", "not the token").press("Sign in", "This is not the token of this host.")
 	p.look("operator-wrong-token")
-	p.write("token", token)
-	p.press("Sign in", "Healthy: this host takes checks")
+	p.write("token", token).press("Sign in", "Healthy: this host takes checks")
 	for _, name := range []string{"first", "busy", "outage"} {
 		state = states[name]
 		p.do(chromedp.Navigate(server.URL + operator.Path))
-		p.see(state.Headline())
-		p.look("operator-" + name)
+		p.see(state.Headline()).look("operator-" + name)
 		p.wide(name)
 	}
-	p.press("Reviews", "The customer says that")
-	p.look("operator-reviews")
+	p.press("Reviews", "The customer says that").look("operator-reviews")
 	p.press("Sign out", "It opens with the token in ASSAY_OPERATOR_TOKEN.")
 }
 

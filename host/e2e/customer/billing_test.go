@@ -92,10 +92,8 @@ func (b browser) do(method, path string, form url.Values) (status int, location,
 var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
 // TestStripe buys a plan from a host whose Stripe sends no event: the host asks when the browser returns. The
-// customer's
-// other checkout is closed, and a declined card changes nothing later. Another customer's payment is known by its
-// event,
-// unless that is forged.
+// customer's other checkout is closed, and a declined card changes nothing later. Another customer's payment is known
+// by its event, unless that is forged.
 func TestStripe(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_of_the_tests"

@@ -213,12 +213,9 @@ func goClient(t *testing.T, url, key string) {
 		"explanation: %+v, %v", explained, err)
 	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
 		Request: valid})
-	if err != nil || asked.State != "asked" || asked.Value == nil {
-		t.Errorf("asking for a review: %+v, %v", asked, err)
-	}
-	if review, err := assay.Review(t.Context(), result.Ref); err != nil || review.Reason != "Our shop." {
-		t.Errorf("review: %+v, %v", review, err)
-	}
+	expect.That(t, err == nil && asked.State == "asked" && asked.Value != nil, "asking for a review: %+v, %v", asked, err)
+	review, err := assay.Review(t.Context(), result.Ref)
+	expect.That(t, err == nil && review.Reason == "Our shop.", "review: %+v, %v", review, err)
 	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
 	var export struct {
 		Checks []struct{ Ref string }
@@ -260,9 +257,8 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
 		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
 	expect.Error(t, "removing an override", assay.RemoveOverride(t.Context(), override.ID), nil)
-	if tried, err := assay.CheckPublic(t.Context(), result.Query); err != nil || tried.Score != result.Score {
-		t.Errorf("public check: %+v, %v", tried, err)
-	}
+	tried, err := assay.CheckPublic(t.Context(), result.Query)
+	expect.That(t, err == nil && tried.Score == result.Score, "public check: %+v, %v", tried, err)
 	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
 	expect.That(t, err == nil && strings.HasPrefix(subject, "sub_"), "subject %q, %v", subject, err)
 }

@@ -46,9 +46,8 @@ func TestFirstStart(t *testing.T) {
 	expect.NoError(t, os.Remove(file("trust")))
 	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
 	expect.Equal(t, "the trust file", hosttest.ReadText(t, file("trust")), trust)
-	if again, _, err := b.Store.LastActivation(t.Context()); err != nil || again != signed {
-		t.Errorf("the last activation is %s, %v", again, err)
-	}
+	again, _, err := b.Store.LastActivation(t.Context())
+	expect.That(t, err == nil && again == signed, "the last activation is %s, %v", again, err)
 
 	// A second host has the secret alone.
 	second := hosttest.DataDir(t)
@@ -89,10 +88,9 @@ func TestOperators(t *testing.T) {
 
 	// A file that was not changed is the lineup in force. A derived one does not replace what came after its base.
 	stale := show("stale.json", 6.5)
-	if text := hosttest.Output(t, f.Dir, f.Database, set(show("unchanged.json", 0))...); !strings.Contains(text,
-		"Revision 1 is in force on") || strings.Contains(text, "warning") {
-		t.Errorf("setting what is in force printed\n%s", text)
-	}
+	text := hosttest.Output(t, f.Dir, f.Database, set(show("unchanged.json", 0))...)
+	expect.That(t, strings.Contains(text, "Revision 1 is in force on") && !strings.Contains(text, "warning"),
+		"setting what is in force printed\n%s", text)
 	expect.Equal(t, "in force", inForce(), "activation 2, revision 1")
 	hosttest.Output(t, f.Dir, f.Database, set(show("changed.json", 7))...)
 	expect.Equal(t, "in force", inForce(), "activation 3, revision 2")

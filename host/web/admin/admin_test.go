@@ -220,13 +220,11 @@ func TestListen(t *testing.T) {
 	expect.Must(t, err == nil && taken == nil, "any port: %v, %v", taken, err)
 	_ = l.Close()
 
-	if l, _, err = Listen(t.Context(), busy.Addr().String(), before, false); l != nil ||
-		!errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "ASSAY_ADMIN_LISTEN") {
-		t.Errorf("a taken explicit address: %v", err)
-	}
-	if l, taken, err = Listen(t.Context(), Off, before, false); l != nil || taken != nil || err != nil {
-		t.Errorf("off: %v, %v, %v", l, taken, err)
-	}
+	l, _, err = Listen(t.Context(), busy.Addr().String(), before, false)
+	expect.That(t, l == nil && errors.Is(err, syscall.EADDRINUSE) && strings.Contains(err.Error(),
+		"ASSAY_ADMIN_LISTEN"), "a taken explicit address: %v", err)
+	l, taken, err = Listen(t.Context(), Off, before, false)
+	expect.That(t, l == nil && taken == nil && err == nil, "off: %v, %v, %v", l, taken, err)
 }
 
 func TestDefaultAddress(t *testing.T) {

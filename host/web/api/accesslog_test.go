@@ -232,9 +232,8 @@ func TestLoad(t *testing.T) {
 	wantLoad := func(when string, want [3]int) {
 		t.Helper()
 		var got [3]int
-		if got[0], got[1], got[2] = s.Load(); got != want {
-			t.Errorf("%s: requests, connections and refusals %s", when, cmp.Diff(want, got))
-		}
+		got[0], got[1], got[2] = s.Load()
+		expect.NoDiff(t, when+": requests, connections and refusals", want, got)
 	}
 	wantLoad("during a request", [3]int{1, 1, 1})
 	close(leave)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/check"
@@ -25,9 +24,8 @@ const (
 // feedback.ErrUnknownCheck, decision.ErrNoReview and *entity.InvalidError.
 type Decisions interface {
 	decision.Searcher
+	decision.Counter
 	decision.Records
-	// CountChecks counts the account's checks from one instant until another, which is not included.
-	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	// MonthlyUsage returns the account's usage in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// AskReview returns the review of a check, after requesting one if there is none.
@@ -72,11 +70,10 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 	if err != nil {
 		return q, err
 	}
-	text := func(name string) (string, error) { return textOf(members[name], name) }
-	if q, err = readSelection(text); err != nil {
+	if q, err = readSelection(members.text); err != nil {
 		return q, err
 	}
-	after, err := text("after")
+	after, err := members.text("after")
 	if err != nil {
 		return q, err
 	}
@@ -89,7 +86,7 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 			return q, err
 		}
 	}
-	if q.Entity, err = valueIn(members); err != nil {
+	if q.Entity, err = members.value(); err != nil {
 		return q, err
 	}
 	return q, q.Validate()
@@ -97,18 +94,13 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 
 // readSelection reads the fields of a query that searches and exports have in common.
 func readSelection(text func(name string) (string, error)) (q decision.Query, err error) {
-	var verdict, kind, from, until string
-	for _, field := range []struct {
-		name string
-		into *string
-	}{{"verdict", &verdict}, {"type", &kind}, {"key", &q.Key}, {"from", &from}, {"until", &until}} {
-		if *field.into, err = text(field.name); err != nil {
-			return q, err
-		}
+	texts, err := textsOf(text, "verdict", "type", "key", "from", "until")
+	if err != nil {
+		return q, err
 	}
-	q.Verdict, q.Type = check.Verdict(verdict), entity.Type(kind)
-	if q.From, err = timeOf(from, "from"); err == nil {
-		q.Until, err = timeOf(until, "until")
+	q = decision.Query{Verdict: check.Verdict(texts[0]), Type: entity.Type(texts[1]), Key: texts[2]}
+	if q.From, err = timeOf(texts[3], "from"); err == nil {
+		q.Until, err = timeOf(texts[4], "until")
 	}
 	return q, err
 }
@@ -125,9 +117,9 @@ func timeOf(text, field string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// valueIn returns the entity that a body names by its value, or nil if it names none.
-func valueIn(members map[string]jsontext.Value) (*entity.Entity, error) {
-	country, err := countryOf(members["region"])
+// value returns the entity that a body names by its value, or nil if it names none.
+func (members object) value() (*entity.Entity, error) {
+	country, err := members.country()
 	if err != nil {
 		return nil, err
 	}

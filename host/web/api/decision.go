@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
@@ -33,7 +32,7 @@ func (s *Server) explain(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		value, err := valueIn(members)
+		value, err := members.value()
 		if err != nil {
 			return err
 		}
@@ -53,14 +52,14 @@ func (s *Server) askReview(c *fiber.Ctx) error {
 			return err
 		}
 		var asking decision.Asking
-		if asking.Reason, err = textOf(members["reason"], "reason"); err == nil {
-			asking.Contact, err = textOf(members["contact"], "contact")
+		if asking.Reason, err = members.text("reason"); err == nil {
+			asking.Contact, err = members.text("contact")
 		}
 		if err == nil {
 			err = asking.Validate(ref)
 		}
 		if err == nil {
-			asking.Entity, err = valueIn(members)
+			asking.Entity, err = members.value()
 		}
 		if err != nil {
 			return err
@@ -73,10 +72,7 @@ func (s *Server) askReview(c *fiber.Ctx) error {
 // showReview serves GET /gdpr/review?ref=chk_...
 func (s *Server) showReview(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		ref, err := once(c.Context().QueryArgs(), "ref")
-		if err == nil {
-			err = privacy.ValidateRef("ref", ref)
-		}
+		ref, err := once(c.Context().QueryArgs(), "ref", privacy.ValidateRef)
 		if err != nil {
 			return err
 		}
@@ -86,12 +82,10 @@ func (s *Server) showReview(c *fiber.Ctx) error {
 }
 
 // readRef reads a body with the reference of a check, which may be invalid.
-func readRef(r *fasthttp.Request) (members map[string]jsontext.Value, ref string, err error) {
-	if err = vetContent(&r.Header); err == nil {
-		members, err = decodeObject(r.Body(), "")
-	}
+func readRef(r *fasthttp.Request) (members object, ref string, err error) {
+	members, err = read(r, func(body []byte) (object, error) { return decodeObject(body, "") })
 	if err == nil {
-		ref, err = textOf(members["ref"], "ref")
+		ref, err = members.text("ref")
 	}
 	return members, ref, err
 }

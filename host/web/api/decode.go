@@ -92,13 +92,31 @@ func decode(body []byte) (q query, err error) {
 	return q, err
 }
 
-// countryOf returns the country of a region, or "" if there is none.
-func countryOf(region jsontext.Value) (string, error) {
-	members, err := regionOf(region)
+// object has the members of a JSON object, except those that are null.
+type object map[string]jsontext.Value
+
+// text returns the text of a string, or "" for a member that is missing.
+func (members object) text(name string) (string, error) { return textOf(members[name], name) }
+
+// country returns the country of the region, or "" if there is none.
+func (members object) country() (string, error) {
+	region, err := regionOf(members["region"])
 	if err != nil {
 		return "", err
 	}
-	return textOf(members["country"], "region.country")
+	return textOf(region["country"], "region.country")
+}
+
+// textsOf reads several texts, in their order.
+func textsOf(read func(name string) (string, error), names ...string) ([]string, error) {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if texts[i], err = read(name); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }
 
 // noField returns the error of a request without a field to score.
@@ -117,7 +135,7 @@ var (
 )
 
 // unknown returns a warning for each member that is not a known one, and names the one that was probably meant.
-func unknown(members map[string]jsontext.Value, prefix string, known []string) (warnings []check.Warning) {
+func unknown(members object, prefix string, known []string) (warnings []check.Warning) {
 	const longest = 64 // bytes of a name
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, name) {
@@ -139,7 +157,7 @@ func flagOf(value jsontext.Value, field string) (bool, error) {
 
 // decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of
 // the member named unlimited.
-func decodeObject(body []byte, unlimited string) (map[string]jsontext.Value, error) {
+func decodeObject(body []byte, unlimited string) (object, error) {
 	if err := vetJSON(jsontext.NewDecoder(bytes.NewBuffer(body)), unlimited); err != nil {
 		return nil, err
 	}
@@ -147,8 +165,8 @@ func decodeObject(body []byte, unlimited string) (map[string]jsontext.Value, err
 }
 
 // membersOf returns the members of a JSON object that was vetted. null means that a member is absent.
-func membersOf(object []byte) (members map[string]jsontext.Value, err error) {
-	if err = json.Unmarshal(object, &members); err != nil {
+func membersOf(body []byte) (members object, err error) {
+	if err = json.Unmarshal(body, &members); err != nil {
 		return nil, fmt.Errorf("decoding a vetted object: %w", err)
 	}
 	maps.DeleteFunc(members, func(_ string, value jsontext.Value) bool { return value.Kind() == 'n' })
@@ -189,7 +207,7 @@ func vetJSON(d *jsontext.Decoder, unlimited string) error {
 }
 
 // regionOf returns the members of a region, which may be absent.
-func regionOf(region jsontext.Value) (map[string]jsontext.Value, error) {
+func regionOf(region jsontext.Value) (object, error) {
 	if region == nil {
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ type revokedFeedback struct {
 // revokeFeedback serves DELETE /api/feedback?ref=chk_...
 func (s *Server) revokeFeedback(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		ref, err := once(c.Context().QueryArgs(), "ref")
+		ref, err := once(c.Context().QueryArgs(), "ref", nil)
 		if err != nil {
 			return err
 		}
@@ -57,16 +57,14 @@ func decodeReport(body []byte) (r feedback.Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	var label string
-	for name, into := range map[string]*string{"ref": &r.Ref, "label": &label, "note": &r.Note} {
-		if *into, err = textOf(members[name], name); err != nil {
-			return r, err
-		}
+	texts, err := textsOf(members.text, "ref", "label", "note")
+	if err != nil {
+		return r, err
 	}
-	r.Label = feedback.Label(label)
+	r = feedback.Report{Ref: texts[0], Label: feedback.Label(texts[1]), Note: texts[2]}
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	r.Entity, err = valueIn(members)
+	r.Entity, err = members.value()
 	return r, err
 }

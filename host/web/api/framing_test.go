@@ -73,6 +73,7 @@ func TestFramingIsStrict(t *testing.T) {
 		"tab before the coding":        {head + "Transfer-Encoding:\tchunked\r\n\r\n" + chunks, 400},
 		"two encodings":                {head + chunked + chunked + "\r\n" + chunks, 400},
 		"space before the colon":       {head + "Transfer-Encoding : chunked\r\n\r\n" + chunks, 400},
+		"space in a name":              {post(length + "X Y: a\r\n"), 400},
 		"folded line":                  {post(length + "X: a\r\n b\r\n"), 400},
 		"no colon":                     {post(length + "X\r\n"), 400},
 		"HTTP/1.0 and chunked":         {strings.Replace(head, "1.1", "1.0", 1) + chunked + "\r\n" + chunks, 400},

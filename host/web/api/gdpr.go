@@ -97,13 +97,11 @@ func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.C
 }
 
 // afterOf returns the reference after which a page of an export begins; "" if none is given.
-func afterOf(args *fasthttp.Args) (after string, err error) {
-	if args.Has("after") {
-		if after, err = once(args, "after"); err == nil {
-			err = privacy.ValidateRef("after", after)
-		}
+func afterOf(args *fasthttp.Args) (string, error) {
+	if !args.Has("after") {
+		return "", nil
 	}
-	return after, err
+	return once(args, "after", privacy.ValidateRef)
 }
 
 // inBackground makes a request that hosts work on in the background, and says where its state is.
@@ -191,21 +189,24 @@ func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 	if args.Has("subject") {
 		name = "subject"
 	}
-	text, err := once(args, name)
+	text, err := once(args, name, nil)
 	if err != nil {
 		return whose, err
 	}
 	return privacy.ParseSelector(name, text, "")
 }
 
-// once returns a value of the query string, which must be given exactly once.
-func once(args *fasthttp.Args, name string) (string, error) {
+// once returns a value of the query string, which must be given exactly once and be valid.
+func once(args *fasthttp.Args, name string, validate func(field, text string) error) (string, error) {
 	values := args.PeekMulti(name)
 	if len(values) != 1 {
 		return "", &entity.InvalidError{Field: name,
 			Reason: fmt.Sprintf("must be given once, not %d times", len(values))}
 	}
-	return string(values[0]), nil
+	if validate == nil {
+		return string(values[0]), nil
+	}
+	return string(values[0]), validate(name, string(values[0]))
 }
 
 // decodeSelector reads a subject as strictly as a check request. A blank field counts as given, and is then invalid.
@@ -215,7 +216,7 @@ func decodeSelector(body []byte) (whose privacy.Selector, err error) {
 	if err != nil {
 		return whose, err
 	}
-	country, err := countryOf(members["region"])
+	country, err := members.country()
 	if err != nil {
 		return whose, err
 	}

@@ -189,9 +189,9 @@ func TestDrainServes(t *testing.T) {
 	expect.That(t, !strings.Contains(log, "/readyz"), "load balancers that ask fill the log: %s", log)
 	s.send(t, "GET", "/healthz", "").is(t, "healthz", 200)
 	s.check(t, exampleBody).is(t, "a check on a new connection", 200)
-	if r := ask(t, open, reader); r.status != 200 || !r.closes {
-		t.Errorf("on an open connection: status %d, announced the end: %v", r.status, r.closes)
-	}
+	r := ask(t, open, reader)
+	expect.That(t, r.status == 200 && r.closes, "on an open connection: status %d, announced the end: %v", r.status,
+		r.closes)
 	expect.Error(t, "the connection stays open", expect.ErrorOf(reader.ReadByte()), io.EOF)
 }
 
@@ -209,18 +209,15 @@ func TestDrainLosesNoRequest(t *testing.T) {
 			r := bufio.NewReader(c)
 			for n := 1; ; n++ { // the connection's deadline ends it
 				sent.Add(1)
-				if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {
-					t.Errorf("request %d: %v", n, err)
-					return
-				}
+				_, failed := io.WriteString(c, head+length+"\r\n"+exampleBody)
 				resp, err := http.ReadResponse(r, nil)
-				if err != nil {
+				if err = errors.Join(failed, err); err != nil {
 					t.Errorf("request %d got no response: %v", n, err)
 					return
 				}
-				if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-					t.Errorf("request %d: status %d, %v", n, resp.StatusCode, err)
-				}
+				_, err = io.Copy(io.Discard, resp.Body)
+				expect.That(t, err == nil && resp.StatusCode == http.StatusOK, "request %d: status %d, %v", n,
+					resp.StatusCode, err)
 				if n == atLeast {
 					warm.Done()
 				}

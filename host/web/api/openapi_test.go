@@ -29,7 +29,6 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry/expect"
-	"assay/sdk"
 )
 
 func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
@@ -61,50 +60,6 @@ func TestDocumentedSizes(t *testing.T) {
 		most := cmp.Or(doc.Components.Schemas[schema].Value.Properties[list].Value.MaxItems, &none)
 		expect.Equal(t, "openapi.json: maxItems of "+schema, *most, check.MaxBatch)
 	}
-}
-
-// Every route and every threat of layers is documented.
-func TestEveryRouteIsDocumented(t *testing.T) {
-	t.Parallel()
-	doc, _ := loadDocument(t)
-	var documented, routed []string
-	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
-			documented = append(documented, method+" "+path)
-		}
-	}
-	s, places := New(Config{}), strings.NewReplacer(":ref", "{ref}", ":id", "{id}", ":chain", "{chain}", "*", "{path}")
-	for _, r := range s.app.GetRoutes() {
-		if r.Method != http.MethodHead { // registered with GET
-			routed = append(routed, r.Method+" "+places.Replace(r.Path))
-		}
-	}
-	slices.Sort(documented)
-	slices.Sort(routed)
-	expect.NoDiff(t, "documented and routed", documented, routed)
-	expect.Equal(t, "paths with an Allow", len(s.allow), doc.Paths.Len())
-	var threats []any
-	for _, threat := range sdk.Threats() {
-		threats = append(threats, string(threat))
-	}
-	expect.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
-}
-
-// The contract's table of errors has the codes of the document, whose schema every error in the tests obeys.
-func TestErrorCodesAreDocumented(t *testing.T) {
-	t.Parallel()
-	doc, _ := loadDocument(t)
-	var codes, told []string
-	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
-		codes = append(codes, code.(string))
-	}
-	contract := string(expect.Value(os.ReadFile("../../../docs/contract.md"))(t))
-	for _, row := range regexp.MustCompile(`(?m)^\| [45]\d\d[^|]*\| ([^|]+) \|`).FindAllStringSubmatch(contract, -1) {
-		told = append(told, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
-	}
-	slices.Sort(codes)
-	slices.Sort(told)
-	expect.NoDiff(t, "codes of the document and of the contract", codes, told)
 }
 
 // endpoint is a documented operation that needs a key, with a request that succeeds. Bad and unknown take the place of

@@ -62,7 +62,7 @@ type removedOverride struct {
 // removeOverride serves DELETE /api/overrides?id=ovr_...
 func (s *Server) removeOverride(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		id, err := once(c.Context().QueryArgs(), "id")
+		id, err := once(c.Context().QueryArgs(), "id", nil)
 		if err == nil {
 			err = override.ValidateID(id)
 		}
@@ -83,7 +83,7 @@ func decodeOverride(body []byte) (w override.Wanted, err error) {
 	if err != nil {
 		return w, err
 	}
-	country, err := countryOf(members["region"])
+	country, err := members.country()
 	if err != nil {
 		return w, err
 	}
@@ -108,18 +108,13 @@ func decodeOverride(body []byte) (w override.Wanted, err error) {
 	if w.Target.Kind == "" {
 		return w, invalidBody("one of " + strings.Join(kinds, ", ") + " is required")
 	}
-	var action, expires string
-	for _, field := range []struct {
-		name string
-		into *string
-	}{{"action", &action}, {"reason", &w.Reason}, {"author", &w.Author}, {"expires_at", &expires}} {
-		if *field.into, err = textOf(members[field.name], field.name); err != nil {
-			return w, err
-		}
+	texts, err := textsOf(members.text, "action", "reason", "author", "expires_at")
+	if err != nil {
+		return w, err
 	}
-	if w.Action = check.Verdict(action); w.Action == "" {
+	if w.Action, w.Reason, w.Author = check.Verdict(texts[0]), texts[1], texts[2]; w.Action == "" {
 		return w, &entity.InvalidError{Field: "action", Reason: "is required: block or allow"}
 	}
-	w.ExpiresAt, err = override.ParseExpiry(expires)
+	w.ExpiresAt, err = override.ParseExpiry(texts[3])
 	return w, err
 }

@@ -17,6 +17,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/registry/expect"
+	"assay/sdk"
 )
 
 // limitedKeys accepts keys by their limits. A nil entry is a key that has expired, or whose
@@ -178,11 +179,10 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 		Refused:  func(reason string) { refused <- reason }})
 	s.send(t, "POST", "/api/check", `{"domain":"unavailable.test"}`, "Authorization", "Bearer test").
 		is(t, "unavailable.test", 503)
-	if got := <-answered; got != "test 503" {
-		t.Errorf("counted as %q", got)
-	}
-	s.send(t, "POST", "/api/check", "{}")
 	got := <-answered
+	expect.That(t, got == "test 503", "counted as %q", got)
+	s.send(t, "POST", "/api/check", "{}")
+	got = <-answered
 	expect.That(t, got == "/api/check 401" && len(refused) == 0, "counted as %q, with %d refusals", got, len(refused))
 	log := s.log.String()
 	expect.That(t, strings.Contains(log, `"level":"INFO","msg":"request"`) && !strings.Contains(log, "WARN"),
@@ -196,4 +196,31 @@ func (unavailable) Spent(check.Caller) error { return nil }
 
 func (unavailable) Check(context.Context, check.Request) (*check.Decision, error) {
 	return nil, &check.UnavailableError{Part: "test", Err: errors.New("a test key asked for this")}
+}
+
+// Every route and every threat of layers is documented.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, _ := loadDocument(t)
+	var documented, routed []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			documented = append(documented, method+" "+path)
+		}
+	}
+	s, places := New(Config{}), strings.NewReplacer(":ref", "{ref}", ":id", "{id}", ":chain", "{chain}", "*", "{path}")
+	for _, r := range s.app.GetRoutes() {
+		if r.Method != http.MethodHead { // registered with GET
+			routed = append(routed, r.Method+" "+places.Replace(r.Path))
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(routed)
+	expect.NoDiff(t, "documented and routed", documented, routed)
+	expect.Equal(t, "paths with an Allow", len(s.allow), doc.Paths.Len())
+	var threats []any
+	for _, threat := range sdk.Threats() {
+		threats = append(threats, string(threat))
+	}
+	expect.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
 }

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -53,24 +51,17 @@ func (s *Server) exportChecks(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		counts, err := s.cfg.Decisions.CountChecks(work, caller, q.From, q.Until)
-		var export *decision.Export
-		if err == nil {
-			conn := c.Context().Conn()
-			export, err = decision.NewExport(work, s.cfg.Decisions, caller, q, format, func() {
-				_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // for each page, not for all of them
-			})
-		}
+		conn := c.Context().Conn()
+		export, header, err := decision.Download(work, s.cfg.Decisions, caller, q, format, func() {
+			_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // for each page, not for all of them
+		}, release)
 		if err != nil {
-			release()
 			return err
 		}
-		response := &c.Context().Response
-		response.Header.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
-		response.Header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="checks.%s"`, format))
-		response.Header.SetContentType(format.Type())
-		export.OnClose(release)
-		response.SetBodyStream(export, -1)
+		for name, value := range header {
+			c.Set(name, value)
+		}
+		c.Context().Response.SetBodyStream(export, -1)
 		return nil
 	})
 }

@@ -166,9 +166,8 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 		expect.NoError(t, f.pair.Refresh(t.Context()))
 	}
 	expect.Equal(t, "the certificate", f.served(t), 1)
-	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "does not match") {
-		t.Errorf("degraded: %q", d)
-	}
+	d := f.pair.Degraded()
+	expect.That(t, len(d) == 1 && strings.Contains(d[0], "does not match"), "degraded: %q", d)
 	n := strings.Count(f.log.String(), "was not replaced")
 	expect.That(t, n == 1, "%d lines in the log:\n%s", n, f.log.String())
 	expect.NoError(t, os.Chmod(f.key(), 0o604))
@@ -183,7 +182,7 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	write(t, f.cert(), next)
 	write(t, f.key(), key)
 	_ = f.pair.Refresh(t.Context())
-	d := f.pair.Degraded()
+	d = f.pair.Degraded()
 	expect.That(t, len(d) == 0 && f.served(t) == 2, "degraded with the new files: %q; %d is served", d, f.served(t))
 }
 

@@ -103,8 +103,7 @@ func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
 	v.press("Subscribe to Pro")
 	first := *v
 	for range maxOpenCheckouts - 1 {
-		v.get("/")
-		v.press("Subscribe to Starter").is(402, "Waiting")
+		v.submit("/", "Subscribe to Starter").is(402, "Waiting")
 	}
 	s.pay(t, &first, billing.Active)
 	v.get(donePath).is(200, "You are subscribed to Pro")
@@ -142,8 +141,7 @@ func testSecondSubscription(t *testing.T, s *site) {
 }
 
 // testSecondTestPayment opens the test checkout in two tabs. The second card is not taken. The test checkout has no
-// pages
-// to change the card.
+// pages to change the card.
 func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
@@ -169,8 +167,7 @@ func TestClosedCheckout(t *testing.T) {
 	v.lacks("Subscribe to", "est mode")
 	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans; nothing was charged.")
 	v.get("/subscribe").is(405, "does not accept that kind of request")
-	v.get("/")
-	v.press("Get a free key").is(200, "This is your API key.")
+	v.submit("/", "Get a free key").is(200, "This is your API key.")
 	v.get("/dashboard/plan").is(200, "Not for sale on this host")
 }
 
@@ -277,8 +274,7 @@ func testChangePlan(t *testing.T, s *site) {
 	v.follow("Change to Free").is(200, "Due now€0", "Thennothing", "Your webhook is removed when Free begins")
 	v.press("Confirm the change to Free").is(200, "ends on "+end+", then Free")
 	starter, _ := s.customer(t, "starter")
-	starter.get("/dashboard/plan")
-	starter.press("Cancel subscription").is(200, "ends on "+end)
+	starter.submit("/dashboard/plan", "Cancel subscription").is(200, "ends on "+end)
 	starter.follow("Change to Pro").is(200, "Your cancellation is withdrawn.")
 	v.get("/dashboard/plan/change?plan=gold").is(400, "There is no such plan")
 	free, _ := s.customer(t, "free")
@@ -351,8 +347,7 @@ func TestConcurrentPayments(t *testing.T) {
 	wg.Wait()
 	v.get(donePath).is(200, "This is your API key.")
 	key := v.at.text("key")
-	v.get("/dashboard/plan")
-	v.press("Cancel subscription").is(200, "ends on")
+	v.submit("/dashboard/plan", "Cancel subscription").is(200, "ends on")
 	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
 	expect.NoError(t, s.cfg.Billing.Refresh(t.Context()))

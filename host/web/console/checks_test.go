@@ -236,11 +236,10 @@ func testKeyWithLimits(t *testing.T, s *site) {
 	second := v.at.text("issued")
 	s.store.ForgetCallers() // as the host does when it hears of the change
 	expect.ErrorText(t, "the old key", expect.ErrorOf(s.store.Authenticate(t.Context(), first)), "API key")
-	if got := expect.Value(s.store.Authenticate(t.Context(), second))(t).Limits; !got.Test || len(got.Networks) != 2 {
-		t.Errorf("the new key has the limits %+v", got)
-	}
+	got := expect.Value(s.store.Authenticate(t.Context(), second))(t).Limits
+	expect.That(t, got.Test && len(got.Networks) == 2, "the new key has the limits %+v", got)
 	v.press("Create key", "name", "plain")
-	got := expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits
+	got = expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits
 	expect.That(t, got.Scopes == nil && got.Networks == nil && !got.Test,
 		"a key from an unchanged form has the limits %+v", got)
 }

@@ -116,13 +116,10 @@ func (v *visitor) ordinary() page {
 		"/dashboard/webhooks", "/dashboard/plan", accountPath, LinkPath + "ordinary"} {
 		all.AppendChild(w.get(path).root)
 	}
-	w.get("/dashboard/keys")
-	all.AppendChild(w.press("Create key", "name", "ordinary").root)
+	all.AppendChild(w.submit("/dashboard/keys", "Create key", "name", "ordinary").root)
 	all.AppendChild(w.press("Create key", "name", "", "scope", "x", "networks", "x", "until", "x").root)
-	w.get("/dashboard")
-	all.AppendChild(w.press("Check", "value", "example.com", "type", "domain").root)
-	w.get("/dashboard/webhooks")
-	all.AppendChild(w.press("Save", "url", "https://example.com/").root)
+	all.AppendChild(w.submit("/dashboard", "Check", "value", "example.com", "type", "domain").root)
+	all.AppendChild(w.submit("/dashboard/webhooks", "Save", "url", "https://example.com/").root)
 	all.AppendChild(w.press("Save", "url", "no URL").root)
 	for _, domain := range []string{"example.com", "-"} {
 		all.AppendChild(w.post("/try", "domain", domain).root)
@@ -225,8 +222,7 @@ func TestDatabaseDown(t *testing.T) {
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
 	token := v.at.token()
-	v.get("/")
-	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
+	v.submit("/", "Subscribe to Pro") // redirects to the plan, because the account has a subscription
 	expect.NoError(t, s.store.Close())
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
 		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,

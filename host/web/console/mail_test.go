@@ -119,8 +119,7 @@ const (
 // own makes an address that of a customer's account.
 func (m *mailSite) own(t *testing.T, v *visitor, address string) {
 	t.Helper()
-	v.get(accountPath)
-	v.press("Send a link", "email", " "+address+" ").is(200, "A link is on its way.")
+	v.submit(accountPath, "Send a link", "email", " "+address+" ").is(200, "A link is on its way.")
 	v.get(m.paths(t, address, confirmSubject)[0])
 	v.press("Confirm the address").is(200, "Your e-mail address is confirmed.", "Your address is "+address)
 }
@@ -132,8 +131,7 @@ func TestSignInByMail(t *testing.T) {
 	m.own(t, owner, "Jane@Example.org")
 
 	v := m.visit(t)
-	v.get("/signin")
-	v.press("Send me a link", "email", "jane@example.ORG")
+	v.submit("/signin", "Send me a link", "email", "jane@example.ORG")
 	v.is(200, "If jane@example.ORG is the confirmed address of an account's owner")
 	answer := v.at.body
 	link := m.paths(t, "jane@example.ORG", signInSubject)[0]
@@ -142,36 +140,30 @@ func TestSignInByMail(t *testing.T) {
 	w.use(link).is(410, "This link was used")
 
 	// An unknown address gets the same answer, and no message. Neither does a link that confirms an address sign in.
-	w.get("/signin")
-	w.press("Send me a link", "email", "jane@example.NET")
+	w.submit("/signin", "Send me a link", "email", "jane@example.NET")
 	same := strings.ReplaceAll(w.at.body, ".NET", ".ORG")
 	expect.That(t, same == answer, "the answer to an unknown address differs:\n%s\n%s", same, answer)
-	owner.get(accountPath)
-	owner.press("Send a link", "email", "john@example.org")
+	owner.submit(accountPath, "Send a link", "email", "john@example.org")
 	confirm := m.paths(t, "john@example.org", confirmSubject)[0]
 	w.get("/signin")
 	w.post("/signin/link", "token", confirm[strings.LastIndex(confirm, "/")+1:]).is(410, "This link was used")
 
 	// Only the account's own sessions confirm an address, and opening the page changes nothing.
 	stranger, _ := m.customer(t, "starter")
-	stranger.get(confirm)
-	stranger.press("Confirm the address").is(410, "belongs to another account")
+	stranger.submit(confirm, "Confirm the address").is(410, "belongs to another account")
 	owner.get(confirm)
 	owner.get(accountPath).is(200, "Your address is Jane@Example.org")
 
 	m.pass(signInsWindow)
 	// The address before is told, and no longer signs in, even by a link that it has.
-	w.get("/signin")
-	w.press("Send me a link", "email", "jane@example.org")
+	w.submit("/signin", "Send me a link", "email", "jane@example.org")
 	late := m.paths(t, "jane@example.org", signInSubject)[0]
-	owner.get(confirm)
-	owner.press("Confirm the address").is(200, "Your address is john@example.org")
+	owner.submit(confirm, "Confirm the address").is(200, "Your address is john@example.org")
 	m.paths(t, "Jane@Example.org", noticeSubject)
 	w.use(late).is(410, "This link was used")
 	owner.press("Remove the address").is(200, "Your e-mail address is removed.")
 	m.paths(t, "john@example.org", noticeSubject)
-	w.get("/signin")
-	w.press("Send me a link", "email", "john@example.org")
+	w.submit("/signin", "Send me a link", "email", "john@example.org")
 
 	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 	for _, table := range []string{"owner_addresses", "sign_in_links", "public_uses"} {
@@ -201,8 +193,7 @@ func TestMailToSeveralAccounts(t *testing.T) {
 		ids = append(ids, v.at.text("account"))
 	}
 	v := m.visit(t)
-	v.get("/signin")
-	v.press("Send me a link", "email", "jane@example.org")
+	v.submit("/signin", "Send me a link", "email", "jane@example.org")
 	paths := m.paths(t, "jane@example.org", signInSubject)
 	expect.Must(t, len(paths) == 2, "the message has the links %q", paths)
 	var opened []string
@@ -257,12 +248,10 @@ func TestMailLimits(t *testing.T) {
 	owner.use(m.paths(t, "jane@example.org", signInSubject)[0]).is(200, "Your address is jane@example.org")
 	// If more were sent, one of them would come before this one.
 	m.pass(signInsWindow)
-	owner.get(accountPath)
-	owner.press("Send a link", "email", "other@example.org")
+	owner.submit(accountPath, "Send a link", "email", "other@example.org")
 	link := m.paths(t, "other@example.org", confirmSubject)[0]
 	m.pass(signin.LinkLife)
-	owner.get(link)
-	owner.press("Confirm the address").is(410, "has expired")
+	owner.submit(link, "Confirm the address").is(410, "has expired")
 
 	for _, test := range []struct{ address, problem string }{
 		{"", "The address is empty."}, {"jane", "The address has no"}, {"jane@", "The address has no domain"},
@@ -295,15 +284,12 @@ func TestRecovery(t *testing.T) {
 		t.Helper()
 		m.pass(mailWindow)
 		v := m.visit(t)
-		v.get("/signin")
-		v.press("Send me a link", "email", "billing@example.org").is(200, "a link is on its way")
+		v.submit("/signin", "Send me a link", "email", "billing@example.org").is(200, "a link is on its way")
 		link := m.paths(t, "billing@example.org", recoverSubject)[0]
 		v.post("/signin/link", "token", link[len(recoverPath):]).is(410, "This link was used")
-		v.get(link)
-		v.press("Make it the recovery address").is(200, "In 72 hours")
+		v.submit(link, "Make it the recovery address").is(200, "In 72 hours")
 		m.paths(t, "thief@example.net", noticeSubject)
-		v.get(link)
-		v.press("Make it the recovery address").is(410, "This link was used")
+		v.submit(link, "Make it the recovery address").is(410, "This link was used")
 	}
 	verify()
 	owner = m.signIn(t, owner.at.text("code"))
@@ -314,14 +300,12 @@ func TestRecovery(t *testing.T) {
 	verify()
 	for range 2 {
 		v := m.visit(t)
-		v.get("/signin")
-		v.press("Send me a link", "email", "billing@example.org")
+		v.submit("/signin", "Send me a link", "email", "billing@example.org")
 		m.paths(t, "billing@example.org", recoverSubject) // not a link that signs in
 		m.pass(signin.RecoveryWait / 2)
 	}
 	v := m.visit(t)
-	v.get("/signin")
-	v.press("Send me a link", "email", "billing@example.org")
+	v.submit("/signin", "Send me a link", "email", "billing@example.org")
 	v.use(m.paths(t, "billing@example.org", signInSubject)[0]).is(200, "Remove the recovery address")
 	v.press("Replace the code").is(200, "This is your new sign-in code.")
 }
@@ -354,9 +338,8 @@ func testNoMail(t *testing.T, s *site) {
 		p := v.post(path, "csrf", v.at.token(), body, "jane@example.org")
 		expect.That(t, p.status == 404 || p.status == 405, "%s: status %d", path, p.status)
 	}
-	if v.get(accountPath); strings.Contains(v.at.body, `type="email"`) {
-		t.Error("the account page asks for an address")
-	}
+	v.get(accountPath)
+	expect.That(t, !strings.Contains(v.at.body, `type="email"`), "the account page asks for an address")
 	w := s.visit(t)
 	expect.That(t, !strings.Contains(w.get("/signin").body, `type="email"`), "the sign-in page asks for an address")
 	_, err := New(Config{Mail: &mail.Sender{}})

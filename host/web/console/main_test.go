@@ -223,6 +223,13 @@ func (v *visitor) follow(text string) page {
 	return page{}
 }
 
+// submit gets a page and presses a button there.
+func (v *visitor) submit(path, button string, typed ...string) page {
+	v.Helper()
+	v.get(path)
+	return v.press(button, typed...)
+}
+
 // press submits the first form with a button of that text. typed are names and values that replace those of its
 // fields.
 func (v *visitor) press(text string, typed ...string) page {

@@ -128,16 +128,14 @@ func TestFirstSteps(t *testing.T) {
 	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
 		t.Errorf("after the first check: %+v", got)
 	}
-	if got := steps(2, one, one); len(got) != 1 {
-		t.Errorf("before the first event: %+v", got)
-	}
+	got := steps(2, one, one)
+	expect.That(t, len(got) == 1, "before the first event: %+v", got)
 	session.Plan.Webhooks = false // optional
-	if got := steps(2, one, one); got != nil {
-		t.Errorf("after all steps: %+v", got)
-	}
+	got = steps(2, one, one)
+	expect.That(t, got == nil, "after all steps: %+v", got)
 	s.pass(firstDays + time.Hour)
 	expect.Equal(t, "after a week without a check", len(steps(0)), 3)
-	got := steps(1, one)
+	got = steps(1, one)
 	expect.That(t, got == nil, "a week after the start: %+v", got)
 }
 
@@ -147,11 +145,10 @@ func TestChart(t *testing.T) {
 	for i := range 30 {
 		days = append(days, decision.Span{Unit: decision.Daily, Start: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
 	}
-	if svg := string(chart(days)); strings.Contains(svg, "<rect") {
-		t.Errorf("a chart without checks has bars: %s", svg)
-	}
-	days[4].Allow, days[4].Block = 1200, 34
 	svg := string(chart(days))
+	expect.That(t, !strings.Contains(svg, "<rect"), "a chart without checks has bars: %s", svg)
+	days[4].Allow, days[4].Block = 1200, 34
+	svg = string(chart(days))
 	n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>")
 	expect.That(t, n == 4, "the two charts have %d bars for the day with checks, want 4: %s", n, svg)
 	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {

@@ -60,9 +60,8 @@ func testForgedForms(t *testing.T, s *site) {
 			p := w.send("POST", path+forged.query, kind, forged.body)
 			expect.That(t, p.status == 403, "%s, %s: status %d", path, name, p.status)
 		}
-		if p := s.visit(t).post(path, "csrf", token); p.status != 403 && path != "/signout" {
-			t.Errorf("%s, signed out: status %d", path, p.status)
-		}
+		p := s.visit(t).post(path, "csrf", token)
+		expect.That(t, p.status == 403 || path == "/signout", "%s, signed out: status %d", path, p.status)
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
 			p := v.alone().send(method, path, "", "")
 			// Some paths also serve a page, which changes nothing.
@@ -73,9 +72,8 @@ func testForgedForms(t *testing.T, s *site) {
 				method, path, p.status, p.header.Get("Allow"))
 		}
 	}
-	if v.get("/dashboard/keys"); words(v.at.root) != before {
-		t.Errorf("the forms changed the keys to\n%s\nfrom\n%s", words(v.at.root), before)
-	}
+	v.get("/dashboard/keys")
+	expect.That(t, words(v.at.root) == before, "the forms changed the keys to\n%s\nfrom\n%s", words(v.at.root), before)
 	for _, public := range []string{"/try", "/subscribe", "/signin", "/signin/link", "/checkout/reissue"} {
 		w := s.visit(t).alone()
 		w.header.Set("Sec-Fetch-Site", "cross-site")
@@ -164,15 +162,13 @@ func TestSessions(t *testing.T) {
 	}
 	s.pass(2 * time.Minute)
 	phone.get("/dashboard")
-	owner.get(accountPath)
-	owner.press("End") // the one that was used last
+	owner.submit(accountPath, "End") // the one that was used last
 	owner.is(200, "The session is ended.")
 	s.isSignedOut(t, phone.token(), "after it was ended")
 	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
 	expect.Equal(t, "a form of an ended session: status", p.status, 403)
 	tablet.get("/dashboard").is(200, "This month")
-	owner.get(accountPath)
-	owner.press("End all others").is(200, "All other sessions are ended.")
+	owner.submit(accountPath, "End all others").is(200, "All other sessions are ended.")
 	s.isSignedOut(t, tablet.token(), "after all others were ended")
 	owner.is(200, "(this browser)")
 
@@ -216,8 +212,7 @@ func testSignInWithKey(t *testing.T, s *site) {
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v := s.signIn(t, expect.Value(s.store.FirstCode(t.Context(), id))(t))
 	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
-	v.get("/dashboard/privacy")
-	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
+	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
 // TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that
@@ -227,8 +222,7 @@ func TestFreshProof(t *testing.T) {
 	s := serve(t, nil)
 	owner, _ := s.customer(t, "pro")
 	other, _ := s.customer(t, "pro")
-	owner.get("/dashboard/webhooks")
-	owner.press("Save", "url", "https://receiver.example/")
+	owner.submit("/dashboard/webhooks", "Save", "url", "https://receiver.example/")
 	token := owner.at.token()
 	s.pass(signin.ProofLife)
 	for _, path := range []string{"/dashboard/account/code", "/dashboard/webhooks/secret", "/dashboard/webhooks/remove",
@@ -239,8 +233,7 @@ func TestFreshProof(t *testing.T) {
 		owner.post(path, "csrf", token, "code", owner.code[1:]).is(400, "A character is wrong")
 	}
 	s.pass(signInsWindow)
-	owner.get("/dashboard/webhooks")
-	owner.press("Rotate secret", "switch", "now").is(403, "Confirm that it is you")
+	owner.submit("/dashboard/webhooks", "Rotate secret", "switch", "now").is(403, "Confirm that it is you")
 	owner.press("Continue", "code", owner.code).is(200, "This is the secret that signs events.")
 	owner.lacks("It begins to sign on")
 	owner.press("Rotate secret").is(200, "It begins to sign on", "Switch now") // the proof lasts
@@ -248,8 +241,7 @@ func TestFreshProof(t *testing.T) {
 	owner.lacks("Switch now<")
 
 	phone := s.signIn(t, owner.code)
-	owner.get(accountPath)
-	owner.press("Replace the code").is(200, "This is your new sign-in code.")
+	owner.submit(accountPath, "Replace the code").is(200, "This is your new sign-in code.")
 	s.isSignedOut(t, phone.token(), "after the code was replaced")
 	s.visit(t).enter(owner.code).is(401, "There is no such sign-in code.")
 	s.signIn(t, owner.at.text("code"))

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -121,22 +119,16 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 		return refusal.Page(fiber.StatusServiceUnavailable,
 			"Too many downloads are running. Try again when one has finished.")
 	}
-	counts, err := c.cfg.Store.CountChecks(work(ctx), s.holder(), q.From, q.Until)
-	var export *decision.Export
-	if err == nil {
-		conn := ctx.Context().Conn()
-		export, err = decision.NewExport(work(ctx), c.cfg.Store, s.holder(), q, format, func() {
-			_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
-		})
-	}
+	conn := ctx.Context().Conn()
+	export, header, err := decision.Download(work(ctx), c.cfg.Store, s.holder(), q, format, func() {
+		_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
+	}, release)
 	if err != nil {
-		release()
 		return err
 	}
-	export.OnClose(release)
-	ctx.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
-	ctx.Set(fiber.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="checks.%s"`, format))
-	ctx.Set(fiber.HeaderContentType, format.Type())
+	for name, value := range header {
+		ctx.Set(name, value)
+	}
 	ctx.Context().Response.SetBodyStream(export, -1)
 	return nil
 }
