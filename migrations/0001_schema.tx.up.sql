@@ -75,7 +75,6 @@ CREATE TABLE rate_uses (
     used    bigint NOT NULL,
     used_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX rate_uses_by_age ON rate_uses (used_at); -- pruned by it
 
 -- Recent uses of the no-key endpoint by each client. The client's address is stored as a keyed hash.
 CREATE TABLE public_uses (
@@ -822,3 +821,19 @@ CREATE TABLE candidate_hosts (
     report    jsonb, -- what the candidate would have changed on this host
     PRIMARY KEY (candidate, host)
 );
+
+-- Storage -----------------------------------------------------------------------------------------------------------
+--
+-- Rows that change often leave room on their page for the next version, so that no index changes. Tables of which few
+-- rows stay, and those that only grow to great size, are vacuumed by their changes instead of a share of their rows.
+ALTER TABLE quota_usage SET (fillfactor = 50);
+ALTER TABLE key_uses SET (fillfactor = 50);
+ALTER TABLE graph_progress SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE webhook_sequences SET (fillfactor = 50);
+ALTER TABLE hosts SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE rate_uses SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE audit_heads SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE graph_contributions SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+ALTER TABLE graph_sightings SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE graph_edges SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE webhook_events SET (autovacuum_vacuum_scale_factor = 0.02);
