@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,20 +105,11 @@ func entry(record audit.Record, at time.Time) string {
 // createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
 // the other's has moved. If all exist, as usual, it does not wait for a host that migrates or was stopped.
 func (s *Store) createHeads(ctx context.Context) error {
-	var heads, progress []int
-	err := s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads").Scan(ctx, &heads)
-	if err == nil {
-		err = s.db.NewRaw("SELECT chain FROM graph_progress").Scan(ctx, &progress)
-	}
-	if err != nil {
-		return fmt.Errorf("reading audit chains: %w", err)
-	}
-	missing := false
-	for chain := range s.newChains {
-		missing = missing || !slices.Contains(heads, chain) || !slices.Contains(progress, chain)
-	}
-	if !missing {
-		return nil
+	existing := 0
+	err := s.db.NewRaw(`SELECT count(DISTINCT h.chain) FROM audit_heads AS h JOIN graph_progress AS p ON p.chain = h.chain
+		WHERE h.chain < ?`, s.newChains).Scan(ctx, &existing)
+	if err != nil || existing == s.newChains {
+		return wrap(err, "reading audit chains")
 	}
 	for created := false; ; {
 		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {

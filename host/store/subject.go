@@ -37,11 +37,8 @@ const operatorKey = "operator"
 func (s *Store) OperatorCallers(ctx context.Context) ([]check.Caller, error) {
 	var accounts []string
 	err := s.db.NewRaw("SELECT id FROM accounts ORDER BY id").Scan(ctx, &accounts)
-	callers := make([]check.Caller, len(accounts))
-	for i, id := range accounts {
-		callers[i] = check.Caller{Account: id, Key: operatorKey}
-	}
-	return callers, wrap(err, "listing accounts")
+	return column(accounts, func(id string) check.Caller { return check.Caller{Account: id, Key: operatorKey} }),
+		wrap(err, "listing accounts")
 }
 
 // findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
