@@ -158,8 +158,7 @@ VALUES (1000000, 0, sha256(convert_to('assay audit chain 1000000, version 1', 'U
 CREATE TABLE audit_records (
     chain       integer NOT NULL,
     seq         bigint NOT NULL,
-    recorded_at timestamptz NOT NULL, -- selects the partition, and so when the record is pruned
-    at          text,                 -- recorded_at as the client received it and as it is hashed
+    recorded_at timestamptz NOT NULL, -- selects the partition; hashed as the text that the client received
     kind        text NOT NULL,
     ref         text,
     account_id  text NOT NULL DEFAULT '',
@@ -220,21 +219,21 @@ CREATE TABLE audit_anchors (
 -- The Merkle tree (RFC 6962) of each audit chain, built in the background from the leaves of its records, and its
 -- signed checkpoints. docs/audit-format.md describes both.
 CREATE TABLE audit_trees (
-    chain    integer PRIMARY KEY,
-    first    bigint NOT NULL, -- number of the record that is leaf 0
-    size     bigint NOT NULL DEFAULT 0,
-    root     bytea NOT NULL,
-    grown_at timestamptz NOT NULL DEFAULT '-infinity',
-    after    bigint NOT NULL DEFAULT 0 -- number of the last record that accepts a loss; 0: none
+    chain     integer PRIMARY KEY,
+    first_seq bigint NOT NULL, -- number of the record that is leaf 0
+    size      bigint NOT NULL DEFAULT 0,
+    root      bytea NOT NULL,
+    grown_at  timestamptz NOT NULL DEFAULT '-infinity',
+    after     bigint NOT NULL DEFAULT 0 -- number of the last record that accepts a loss; 0: none
 );
 
 -- 1 to 256 hashes of 32 bytes. A tile with 256 never changes, a shorter one only grows.
 CREATE TABLE audit_tiles (
     chain  integer NOT NULL,
     level  integer NOT NULL,
-    index  bigint NOT NULL,
+    place  bigint NOT NULL, -- in its level, from 0
     hashes bytea NOT NULL,
-    PRIMARY KEY (chain, level, index)
+    PRIMARY KEY (chain, level, place)
 );
 ALTER TABLE audit_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL; -- hashes cannot be compressed
 
@@ -283,14 +282,14 @@ CREATE TABLE audit_acceptances (
 CREATE TABLE answers (
     chain      integer NOT NULL,
     account_id text NOT NULL,
-    key        bytea NOT NULL,   -- keyed hash of the idempotency key
+    key_hash   bytea NOT NULL,   -- keyed hash of the idempotency key
     request    bytea NOT NULL,   -- keyed hash of path and body
     sealed     bytea NOT NULL,
     subjects   bytea[] NOT NULL, -- the pseudonyms of its records: an erasure deletes the answer
-    at         timestamptz NOT NULL,
-    PRIMARY KEY (chain, account_id, key)
+    kept_at    timestamptz NOT NULL,
+    PRIMARY KEY (chain, account_id, key_hash)
 );
-CREATE INDEX answers_by_age ON answers (chain, at); -- pruned by it
+CREATE INDEX answers_by_age ON answers (chain, kept_at); -- pruned by it
 
 -- Data subjects -----------------------------------------------------------------------------------------------------
 --

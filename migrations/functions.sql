@@ -109,7 +109,7 @@ END $$;
 -- extended it. Fails with data_corrupted, and changes nothing, if a stored tile is not the beginning of the new one.
 CREATE OR REPLACE FUNCTION audit_grow(
     of_chain integer, from_size bigint, from_root bytea, to_size bigint, to_root bytea,
-    levels integer[], indexes bigint[], tiles bytea[]
+    levels integer[], places bigint[], tiles bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     written integer;
@@ -120,9 +120,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO audit_tiles AS t (chain, level, index, hashes)
-        SELECT of_chain, g.level, g.index, g.hashes FROM unnest(levels, indexes, tiles) AS g (level, index, hashes)
-        ON CONFLICT (chain, level, index) DO UPDATE SET hashes = excluded.hashes
+    INSERT INTO audit_tiles AS t (chain, level, place, hashes)
+        SELECT of_chain, g.level, g.place, g.hashes FROM unnest(levels, places, tiles) AS g (level, place, hashes)
+        ON CONFLICT (chain, level, place) DO UPDATE SET hashes = excluded.hashes
         WHERE substr(excluded.hashes, 1, octet_length(t.hashes)) = t.hashes;
     GET DIAGNOSTICS written = ROW_COUNT;
     IF written <> cardinality(levels) THEN
@@ -279,7 +279,6 @@ CREATE OR REPLACE FUNCTION ledger_append(
     -- The records: the place of the caller, and the columns.
     _caller_of   integer[],
     _recorded_at timestamptz[],
-    _at          text[],
     _refs        text[],
     _types       text[],
     _pseudonyms  bytea[],
@@ -401,12 +400,12 @@ BEGIN
             FROM unnest(_once_of, _once_keys) AS c (call, key)
         ) AS o
         LEFT JOIN LATERAL (
-            SELECT a.at FROM answers AS a
-            WHERE a.chain = _chain AND a.account_id = _accounts[_owners[_callers[o.call]]] AND a.key = o.key
-                AND a.at > now() - interval '24 hours'
+            SELECT a.kept_at FROM answers AS a
+            WHERE a.chain = _chain AND a.account_id = _accounts[_owners[_callers[o.call]]] AND a.key_hash = o.key
+                AND a.kept_at > now() - interval '24 hours'
             LIMIT 1
         ) AS kept ON true
-        WHERE o.again OR kept.at IS NOT NULL;
+        WHERE o.again OR kept.kept_at IS NOT NULL;
     END IF;
 
     -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
@@ -453,14 +452,14 @@ BEGIN
         RETURN;
     END IF;
 
-    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce,
+    INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, key_id, type, pseudonym, nonce,
         score, verdict, revision, digest, leaf, hash, sealed_node)
-    SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
+    SELECT _chain, r.seq, r.recorded_at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
         r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash,
         r.node
-    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
+    FROM unnest(_seqs, _recorded_at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
         _revisions, _leaves, _hashes, _nodes, _digests)
-        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
+        AS r (seq, recorded_at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
             digest)
     WHERE r.leaf IS NOT NULL;
 
@@ -494,13 +493,13 @@ BEGIN
 
     -- An answer that is too old to be given again makes room.
     IF cardinality(_once_of) > 0 THEN
-        INSERT INTO answers (chain, account_id, key, request, sealed, subjects, at)
+        INSERT INTO answers (chain, account_id, key_hash, request, sealed, subjects, kept_at)
         SELECT _chain, _accounts[_owners[_callers[o.call]]], o.key, o.request, o.sealed,
             _pseudonyms[o.first:o.first + _sizes[o.call] - 1], now()
         FROM unnest(_once_of, _firsts, _once_keys, _requests, _answers) AS o (call, first, key, request, sealed)
         WHERE _leaves[o.first] IS NOT NULL
-        ON CONFLICT (chain, account_id, key) DO UPDATE
-        SET request = EXCLUDED.request, sealed = EXCLUDED.sealed, subjects = EXCLUDED.subjects, at = EXCLUDED.at;
+        ON CONFLICT (chain, account_id, key_hash) DO UPDATE
+        SET request = EXCLUDED.request, sealed = EXCLUDED.sealed, subjects = EXCLUDED.subjects, kept_at = EXCLUDED.kept_at;
     END IF;
 
     -- The events of an account are numbered in the order of the chain. The head's lock makes the numbers visible in
@@ -603,7 +602,7 @@ BEGIN
     END LOOP;
     content := content || int8send(amount) || audit_field(convert_to(state, 'UTF8')) || int8send(number)
         || audit_field(coalesce(digest, ''));
-    PERFORM audit_append(1000000, jsonb_build_object('recorded_at', moment, 'at', at, 'kind', 'state', 'ref', ref,
+    PERFORM audit_append(1000000, jsonb_build_object('recorded_at', moment, 'kind', 'state', 'ref', ref,
         'account_id', of_account, 'key_id', of_key, 'type', of_type, 'nonce', '\x' || encode(nonce, 'hex'),
         'score', amount, 'verdict', state, 'revision', number, 'digest', '\x' || encode(digest, 'hex'),
         'leaf', '\x' || encode(sha256('\x00' || nonce || content), 'hex')));
@@ -1270,7 +1269,7 @@ BEGIN
     IF n > 0 THEN
         -- Its place stays in the chain, with leaf and hash.
         UPDATE audit_records AS r
-        SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
+        SET kind = 'erased', ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
             nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL, sealed_node = NULL
         FROM unnest(seqs, times, refs, leaves) AS g (seq, recorded_at, ref, leaf)
         WHERE r.chain = of_chain AND r.seq = g.seq AND r.recorded_at = g.recorded_at AND r.ref = g.ref
@@ -1288,7 +1287,7 @@ BEGIN
         DELETE FROM reviews WHERE chain = of_chain AND seq = ANY (seqs);
         -- Looked for before the head is locked, and deleted afterwards: a batch that replaces one holds the head's
         -- lock.
-        told := ARRAY(SELECT a.key FROM answers AS a
+        told := ARRAY(SELECT a.key_hash FROM answers AS a
             WHERE a.chain = of_chain AND a.account_id = of_account AND of_pseudonym = ANY (a.subjects));
     END IF;
     -- A host may be applying contributions to the graph: wait for that.
@@ -1298,7 +1297,7 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    DELETE FROM answers WHERE chain = of_chain AND account_id = of_account AND key = ANY (told);
+    DELETE FROM answers WHERE chain = of_chain AND account_id = of_account AND key_hash = ANY (told);
     recorded := n > 0 OR sightings + links > 0;
     IF NOT recorded THEN
         RETURN;

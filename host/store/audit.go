@@ -25,7 +25,6 @@ type auditRow struct {
 	Chain      int
 	Seq        int64
 	RecordedAt time.Time
-	At         string
 	Kind       string
 	Ref        string
 	AccountID  string
@@ -54,26 +53,29 @@ func recordsOf(chain int) bun.Ident {
 func nodeContext(ref string) string { return "node " + ref }
 
 func (r auditRow) row() audit.Row {
+	at := ""
+	if r.Nonce != nil { // it is not erased
+		at = timestamp(r.RecordedAt)
+	}
 	return audit.Row{
 		Seq: r.Seq, Leaf: audit.Hash(r.Leaf), Hash: audit.Hash(r.Hash), Nonce: r.Nonce,
 		Record: audit.Record{
-			Kind: audit.Kind(r.Kind), At: r.At, Ref: r.Ref, Account: r.AccountID, Key: r.KeyID, Type: r.Type,
+			Kind: audit.Kind(r.Kind), At: at, Ref: r.Ref, Account: r.AccountID, Key: r.KeyID, Type: r.Type,
 			Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest,
 		},
 	}
 }
+
+// timestamp returns a time as clients get it and as it is hashed.
+func timestamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }
 
 const badLength = "its leaf or hash is not 32 bytes long"
 
 // corruption describes why a host cannot have stored this row, or returns "". It covers only properties that the hashes
 // do not protect.
 func (r auditRow) corruption() (reason string) {
-	switch {
-	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
+	if len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}) {
 		return badLength
-	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
-		// recorded_at is not hashed, but decides when the record is pruned.
-		return "its recorded_at differs from its timestamp"
 	}
 	return ""
 }
@@ -95,7 +97,7 @@ func entry(record audit.Record, at time.Time) string {
 	rand.Read(nonce)
 	leaf := audit.Leaf(nonce, record)
 	return columns{
-		"recorded_at": at, "at": record.At, "kind": record.Kind, "ref": record.Ref, "account_id": record.Account,
+		"recorded_at": at, "kind": record.Kind, "ref": record.Ref, "account_id": record.Account,
 		"key_id": record.Key, "type": record.Type, "pseudonym": record.Pseudonym, "nonce": nonce,
 		"score": record.Score, "verdict": record.Verdict, "revision": record.Revision, "digest": record.Digest,
 		"leaf": leaf[:],

@@ -71,7 +71,6 @@ func (s *Store) searchChecks(
 // checkRow is the part of a record that an account sees of its check.
 type checkRow struct {
 	Ref        string
-	At         string
 	RecordedAt time.Time
 	Type       string
 	Score      int
@@ -82,7 +81,7 @@ type checkRow struct {
 }
 
 func (r checkRow) check() decision.Check {
-	return decision.Check{Ref: r.Ref, Timestamp: r.At, Type: r.Type, Score: r.Score, Verdict: r.Verdict, Key: r.KeyID,
+	return decision.Check{Ref: r.Ref, Timestamp: timestamp(r.RecordedAt), Type: r.Type, Score: r.Score, Verdict: r.Verdict, Key: r.KeyID,
 		Revision: r.Revision, Overridden: r.Overridden}
 }
 
@@ -158,7 +157,7 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 	}
 	leaf := audit.Leaf(row.Nonce, row.row().Record)
 	details := &decision.Details{
-		Check: checkRow{Ref: row.Ref, At: row.At, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
+		Check: checkRow{Ref: row.Ref, RecordedAt: row.RecordedAt, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
 			KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
 		Record: decision.Record{Chain: row.Chain, Number: row.Seq,
 			Intact:     row.corruption() == "" && bytes.Equal(leaf[:], row.Leaf),

@@ -126,7 +126,7 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) ([]decision.Case, er
 			review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
 		}
 		cases[i] = decision.Case{Review: *review, Account: row.AccountID, Type: row.Type, Score: row.Score,
-			Verdict: row.Verdict, Timestamp: row.At, Revision: row.Revision, Reviewer: row.Reviewer}
+			Verdict: row.Verdict, Timestamp: timestamp(row.RecordedAt), Revision: row.Revision, Reviewer: row.Reviewer}
 	}
 	return cases, nil
 }
