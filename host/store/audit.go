@@ -108,8 +108,8 @@ func entry(record audit.Record, at time.Time) string {
 // the other's has moved. If all exist, as usual, it does not wait for a host that migrates or was stopped.
 func (s *Store) createHeads(ctx context.Context) error {
 	existing := 0
-	err := s.db.NewRaw(`SELECT count(DISTINCT h.chain) FROM audit_heads AS h JOIN graph_progress AS p ON p.chain = h.chain
-		WHERE h.chain < ?`, s.newChains).Scan(ctx, &existing)
+	err := s.db.NewRaw(`SELECT count(DISTINCT h.chain) FROM audit_heads AS h
+		JOIN graph_progress AS p ON p.chain = h.chain WHERE h.chain < ?`, s.newChains).Scan(ctx, &existing)
 	if err != nil || existing == s.newChains {
 		return wrap(err, "reading audit chains")
 	}
@@ -228,12 +228,13 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, b := range damaged {
 		known[b.Chain] = true
 	}
-	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have been
-	// moved to a chain that does not exist.
+	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have
+	// been moved to a chain that does not exist.
 	for _, table := range []bun.Ident{"audit_records", "audit_checkpoints"} {
 		for after := math.MinInt32; ; {
 			var next *int
-			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after, audit.StateChain)
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after,
+				audit.StateChain)
 			if err := query.Scan(ctx, &next); err != nil {
 				return nil, fmt.Errorf("listing audit chains: %w", err)
 			}

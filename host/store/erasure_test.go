@@ -349,7 +349,8 @@ func TestRoundTripsOfAnErasure(t *testing.T) {
 		p.Set(func(string) storetest.Fate { trips.Add(1); return storetest.Passes }, false)
 		erased := must(host.Erase(t.Context(), caller, selector))(t)
 		holds(t, erased.Checks > 0 && erased.Sightings > 0, "erased %+v", erased)
-		holds(t, trips.Load() <= most, "an erasure by %+v took %d round trips, want at most %d", selector, trips.Load(), most)
+		holds(t, trips.Load() <= most, "an erasure by %+v took %d round trips, want at most %d", selector, trips.Load(),
+			most)
 		p.Set(nil, false)
 	}
 }

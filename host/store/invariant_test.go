@@ -22,7 +22,8 @@ func verifyLedger(t testing.TB, s *Store) {
 	records := one[int64](t, s, `SELECT
 		sum(seq - (SELECT coalesce(max(seq), 0) FROM audit_anchors AS a WHERE a.chain = h.chain))
 		FROM audit_heads AS h`)
-	const counted = `SELECT count(*) || ' ' || count(DISTINCT ref) + count(*) FILTER (WHERE kind = 'erased' AND ref IS NULL)
+	const counted = `SELECT count(*) || ' ' ||
+			count(DISTINCT ref) + count(*) FILTER (WHERE kind = 'erased' AND ref IS NULL)
 		FROM (SELECT ref, kind FROM audit_records UNION ALL SELECT ref, kind FROM state_records) AS r`
 	expect(t, "records and distinct references", one[string](t, s, counted), fmt.Sprint(records, " ", records))
 	// In queries of their own: as subqueries they make Citus count some accounts once for each shard.

@@ -85,7 +85,8 @@ func (s *Store) findRef(ctx context.Context, db bun.IDB, r requester, ref string
 	for _, span := range recordedWithin(ref) {
 		// OFFSET 0 as in of_subject.sql.
 		err = db.NewSelect().TableExpr(`(SELECT * FROM audit_records
-				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0], span[1]).
+				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0],
+			span[1]).
 			Column("seq", "pseudonym").Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &row)
 		if !errors.Is(err, sql.ErrNoRows) {
 			break

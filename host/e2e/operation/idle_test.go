@@ -19,7 +19,8 @@ func TestIdleHosts(t *testing.T) {
 	const hosts, length = 4, 15 * time.Second
 	f := hosttest.NewFleet(t, hosts)
 	_, err := f.Conn.Exec(t.Context(), `INSERT INTO audit_heads (chain, seq, hash)
-			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8')) FROM generate_series(1, 31) AS n;
+			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8'))
+			FROM generate_series(1, 31) AS n;
 		INSERT INTO graph_progress (chain) SELECT generate_series(1, 31)`)
 	expect.NoError(t, err)
 	var mu sync.Mutex
