@@ -73,8 +73,8 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 	return sightings, links / 2, wrap(err, "deleting an account from the reputation graph") // one in each direction
 }
 
-// deleteOf deletes an account's rows from a table of the graph. It is a statement that commits by itself: the projection
-// and erasures wait for these rows, and this host may stop.
+// deleteOf deletes an account's rows from a table of the graph. It is a statement that commits by itself: the
+// projection and erasures wait for these rows, and this host may stop.
 func (s *Store) deleteOf(ctx context.Context, table, accountID string) (n int64, err error) {
 	err = again(func() error {
 		return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {

@@ -110,7 +110,8 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	for i, p := range batch {
 		if a := p.answer; a != nil {
 			onceOf, firsts = append(onceOf, int32(i+1)), append(firsts, int32(len(rows)+1))
-			onceKeys, requests, answers = append(onceKeys, a.key), append(requests, a.request), append(answers, a.sealed)
+			onceKeys, requests = append(onceKeys, a.key), append(requests, a.request)
+			answers = append(answers, a.sealed)
 		}
 		callers[i], sizes[i], lacking[i] = known.add(p.caller(), len(p.rows)), int32(len(p.rows)), p.lacking
 		for n := range p.rows {

@@ -121,7 +121,8 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 
 // RecordedAt returns the time of a record.
 func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
-	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).Scan(ctx, &at)
+	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).
+		Scan(ctx, &at)
 	return at, wrap(err, "reading the time of record %d of audit chain %d", seq, chain)
 }
 

@@ -11,9 +11,9 @@ import (
 	"assay/registry/expect"
 )
 
-// TestIdleHosts counts what idle hosts on 32 chains ask of the database. Ten of them would send fewer than 40 statements
-// a second in all, and each added one none that looks for contributions to the graph, events or privacy requests: they
-// take turns.
+// TestIdleHosts counts what idle hosts on 32 chains ask of the database. Ten of them would send fewer than 40
+// statements a second in all, and each added one none that looks for contributions to the graph, events or privacy
+// requests: they take turns.
 func TestIdleHosts(t *testing.T) {
 	t.Parallel()
 	const hosts, length = 4, 15 * time.Second
@@ -55,6 +55,7 @@ func TestIdleHosts(t *testing.T) {
 	seconds := int(length / time.Second)
 	expect.That(t, all > 0 && all < 40*hosts/10*seconds, "%d idle hosts sent %d statements in %d s", hosts, all, seconds)
 	for text, most := range map[string]int{"graph_contributions": 2, "webhook_events": 5, "subject_requests": 2} {
-		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text), seconds)
+		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text),
+			seconds)
 	}
 }
