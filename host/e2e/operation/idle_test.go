@@ -53,7 +53,8 @@ func TestIdleHosts(t *testing.T) {
 		}
 	}
 	seconds := int(length / time.Second)
-	expect.That(t, all > 0 && all < 40*hosts/10*seconds, "%d idle hosts sent %d statements in %d s", hosts, all, seconds)
+	expect.That(t, all > 0 && all < 40*hosts/10*seconds, "%d idle hosts sent %d statements in %d s", hosts, all,
+		seconds)
 	for text, most := range map[string]int{"graph_contributions": 2, "webhook_events": 5, "subject_requests": 2} {
 		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text),
 			seconds)
