@@ -75,7 +75,6 @@ CREATE TABLE rate_uses (
     used    bigint NOT NULL,
     used_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX rate_uses_by_age ON rate_uses (used_at); -- pruned by it
 
 -- Recent uses of the no-key endpoint by each client. The client's address is stored as a keyed hash.
 CREATE TABLE public_uses (
@@ -159,8 +158,7 @@ VALUES (1000000, 0, sha256(convert_to('assay audit chain 1000000, version 1', 'U
 CREATE TABLE audit_records (
     chain       integer NOT NULL,
     seq         bigint NOT NULL,
-    recorded_at timestamptz NOT NULL, -- selects the partition, and so when the record is pruned
-    at          text,                 -- recorded_at as the client received it and as it is hashed
+    recorded_at timestamptz NOT NULL, -- selects the partition; hashed as the text that the client received
     kind        text NOT NULL,
     ref         text,
     account_id  text NOT NULL DEFAULT '',
@@ -221,21 +219,21 @@ CREATE TABLE audit_anchors (
 -- The Merkle tree (RFC 6962) of each audit chain, built in the background from the leaves of its records, and its
 -- signed checkpoints. docs/audit-format.md describes both.
 CREATE TABLE audit_trees (
-    chain    integer PRIMARY KEY,
-    first    bigint NOT NULL, -- number of the record that is leaf 0
-    size     bigint NOT NULL DEFAULT 0,
-    root     bytea NOT NULL,
-    grown_at timestamptz NOT NULL DEFAULT '-infinity',
-    after    bigint NOT NULL DEFAULT 0 -- number of the last record that accepts a loss; 0: none
+    chain     integer PRIMARY KEY,
+    first_seq bigint NOT NULL, -- number of the record that is leaf 0
+    size      bigint NOT NULL DEFAULT 0,
+    root      bytea NOT NULL,
+    grown_at  timestamptz NOT NULL DEFAULT '-infinity',
+    after     bigint NOT NULL DEFAULT 0 -- number of the last record that accepts a loss; 0: none
 );
 
 -- 1 to 256 hashes of 32 bytes. A tile with 256 never changes, a shorter one only grows.
 CREATE TABLE audit_tiles (
     chain  integer NOT NULL,
     level  integer NOT NULL,
-    index  bigint NOT NULL,
+    place  bigint NOT NULL, -- in its level, from 0
     hashes bytea NOT NULL,
-    PRIMARY KEY (chain, level, index)
+    PRIMARY KEY (chain, level, place)
 );
 ALTER TABLE audit_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL; -- hashes cannot be compressed
 
@@ -284,14 +282,14 @@ CREATE TABLE audit_acceptances (
 CREATE TABLE answers (
     chain      integer NOT NULL,
     account_id text NOT NULL,
-    key        bytea NOT NULL,   -- keyed hash of the idempotency key
+    key_hash   bytea NOT NULL,   -- keyed hash of the idempotency key
     request    bytea NOT NULL,   -- keyed hash of path and body
     sealed     bytea NOT NULL,
     subjects   bytea[] NOT NULL, -- the pseudonyms of its records: an erasure deletes the answer
-    at         timestamptz NOT NULL,
-    PRIMARY KEY (chain, account_id, key)
+    kept_at    timestamptz NOT NULL,
+    PRIMARY KEY (chain, account_id, key_hash)
 );
-CREATE INDEX answers_by_age ON answers (chain, at); -- pruned by it
+CREATE INDEX answers_by_age ON answers (chain, kept_at); -- pruned by it
 
 -- Data subjects -----------------------------------------------------------------------------------------------------
 --
@@ -822,3 +820,19 @@ CREATE TABLE candidate_hosts (
     report    jsonb, -- what the candidate would have changed on this host
     PRIMARY KEY (candidate, host)
 );
+
+-- Storage -----------------------------------------------------------------------------------------------------------
+--
+-- Rows that change often leave room on their page for the next version, so that no index changes. Tables of which few
+-- rows stay, and those that only grow to great size, are vacuumed by their changes instead of a share of their rows.
+ALTER TABLE quota_usage SET (fillfactor = 50);
+ALTER TABLE key_uses SET (fillfactor = 50);
+ALTER TABLE graph_progress SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE webhook_sequences SET (fillfactor = 50);
+ALTER TABLE hosts SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE rate_uses SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE audit_heads SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE graph_contributions SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+ALTER TABLE graph_sightings SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE graph_edges SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE webhook_events SET (autovacuum_vacuum_scale_factor = 0.02);

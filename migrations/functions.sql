@@ -29,13 +29,7 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     head audit_heads;
 BEGIN
-    PERFORM set_config('lock_timeout', patience, true);
-    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-    IF current_setting('client_min_messages') = 'error' THEN
-        PERFORM set_config('client_min_messages', 'warning', true);
-    END IF;
+    PERFORM audit_settings(patience);
     SELECT * INTO head FROM audit_heads WHERE chain = of_chain ORDER BY seq DESC LIMIT 1 FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'audit chain % has no head', of_chain USING ERRCODE = 'data_corrupted';
@@ -115,7 +109,7 @@ END $$;
 -- extended it. Fails with data_corrupted, and changes nothing, if a stored tile is not the beginning of the new one.
 CREATE OR REPLACE FUNCTION audit_grow(
     of_chain integer, from_size bigint, from_root bytea, to_size bigint, to_root bytea,
-    levels integer[], indexes bigint[], tiles bytea[]
+    levels integer[], places bigint[], tiles bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     written integer;
@@ -126,9 +120,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO audit_tiles AS t (chain, level, index, hashes)
-        SELECT of_chain, g.level, g.index, g.hashes FROM unnest(levels, indexes, tiles) AS g (level, index, hashes)
-        ON CONFLICT (chain, level, index) DO UPDATE SET hashes = excluded.hashes
+    INSERT INTO audit_tiles AS t (chain, level, place, hashes)
+        SELECT of_chain, g.level, g.place, g.hashes FROM unnest(levels, places, tiles) AS g (level, place, hashes)
+        ON CONFLICT (chain, level, place) DO UPDATE SET hashes = excluded.hashes
         WHERE substr(excluded.hashes, 1, octet_length(t.hashes)) = t.hashes;
     GET DIAGNOSTICS written = ROW_COUNT;
     IF written <> cardinality(levels) THEN
@@ -285,7 +279,6 @@ CREATE OR REPLACE FUNCTION ledger_append(
     -- The records: the place of the caller, and the columns.
     _caller_of   integer[],
     _recorded_at timestamptz[],
-    _at          text[],
     _refs        text[],
     _types       text[],
     _pseudonyms  bytea[],
@@ -407,12 +400,12 @@ BEGIN
             FROM unnest(_once_of, _once_keys) AS c (call, key)
         ) AS o
         LEFT JOIN LATERAL (
-            SELECT a.at FROM answers AS a
-            WHERE a.chain = _chain AND a.account_id = _accounts[_owners[_callers[o.call]]] AND a.key = o.key
-                AND a.at > now() - interval '24 hours'
+            SELECT a.kept_at FROM answers AS a
+            WHERE a.chain = _chain AND a.account_id = _accounts[_owners[_callers[o.call]]] AND a.key_hash = o.key
+                AND a.kept_at > now() - interval '24 hours'
             LIMIT 1
         ) AS kept ON true
-        WHERE o.again OR kept.at IS NOT NULL;
+        WHERE o.again OR kept.kept_at IS NOT NULL;
     END IF;
 
     -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
@@ -459,14 +452,14 @@ BEGIN
         RETURN;
     END IF;
 
-    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce,
+    INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, key_id, type, pseudonym, nonce,
         score, verdict, revision, digest, leaf, hash, sealed_node)
-    SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
+    SELECT _chain, r.seq, r.recorded_at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
         r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash,
         r.node
-    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
+    FROM unnest(_seqs, _recorded_at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
         _revisions, _leaves, _hashes, _nodes, _digests)
-        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
+        AS r (seq, recorded_at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
             digest)
     WHERE r.leaf IS NOT NULL;
 
@@ -500,13 +493,13 @@ BEGIN
 
     -- An answer that is too old to be given again makes room.
     IF cardinality(_once_of) > 0 THEN
-        INSERT INTO answers (chain, account_id, key, request, sealed, subjects, at)
+        INSERT INTO answers (chain, account_id, key_hash, request, sealed, subjects, kept_at)
         SELECT _chain, _accounts[_owners[_callers[o.call]]], o.key, o.request, o.sealed,
             _pseudonyms[o.first:o.first + _sizes[o.call] - 1], now()
         FROM unnest(_once_of, _firsts, _once_keys, _requests, _answers) AS o (call, first, key, request, sealed)
         WHERE _leaves[o.first] IS NOT NULL
-        ON CONFLICT (chain, account_id, key) DO UPDATE
-        SET request = EXCLUDED.request, sealed = EXCLUDED.sealed, subjects = EXCLUDED.subjects, at = EXCLUDED.at;
+        ON CONFLICT (chain, account_id, key_hash) DO UPDATE
+        SET request = EXCLUDED.request, sealed = EXCLUDED.sealed, subjects = EXCLUDED.subjects, kept_at = EXCLUDED.kept_at;
     END IF;
 
     -- The events of an account are numbered in the order of the chain. The head's lock makes the numbers visible in
@@ -560,9 +553,9 @@ END $$;
 -- ledger_settle finds out which of a batch's calls are recorded, by the first record of each, and returns their places
 -- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by
 -- then never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
-CREATE OR REPLACE FUNCTION ledger_settle(_chain integer, _batch bytea, _patience integer, _refs text[], _recorded_at timestamptz[],
-    _marks bytea[]) RETURNS SETOF integer
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ledger_settle(
+    _chain integer, _batch bytea, _patience integer, _refs text[], _recorded_at timestamptz[], _marks bytea[]
+) RETURNS SETOF integer LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM audit_lock(_chain, _patience || 'ms');
     RETURN QUERY
@@ -609,7 +602,7 @@ BEGIN
     END LOOP;
     content := content || int8send(amount) || audit_field(convert_to(state, 'UTF8')) || int8send(number)
         || audit_field(coalesce(digest, ''));
-    PERFORM audit_append(1000000, jsonb_build_object('recorded_at', moment, 'at', at, 'kind', 'state', 'ref', ref,
+    PERFORM audit_append(1000000, jsonb_build_object('recorded_at', moment, 'kind', 'state', 'ref', ref,
         'account_id', of_account, 'key_id', of_key, 'type', of_type, 'nonce', '\x' || encode(nonce, 'hex'),
         'score', amount, 'verdict', state, 'revision', number, 'digest', '\x' || encode(digest, 'hex'),
         'leaf', '\x' || encode(sha256('\x00' || nonce || content), 'hex')));
@@ -884,7 +877,6 @@ DECLARE
     terms jsonb := plans -> new_plan;
     month date  := date_trunc('month', now() AT TIME ZONE 'UTC');
     ended text[];
-    one text;
 BEGIN
     IF terms IS NULL THEN
         RAISE EXCEPTION 'there is no plan "%"', new_plan USING ERRCODE = 'no_data_found';
@@ -900,9 +892,7 @@ BEGIN
     END IF;
     ended := ARRAY(SELECT id FROM api_keys WHERE account_id = a.id AND state = 'cancelled' ORDER BY id);
     UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE account_id = a.id AND state = 'cancelled';
-    FOREACH one IN ARRAY ended LOOP
-        PERFORM record_key(one);
-    END LOOP;
+    PERFORM record_key(k.id) FROM unnest(ended) AS k (id);
     IF NOT (terms ->> 'webhooks')::boolean THEN
         DELETE FROM webhook_endpoints WHERE account_id = a.id;
     END IF;
@@ -919,7 +909,6 @@ DECLARE
     a accounts;
     new_plan text;
     ending text[];
-    one text;
 BEGIN
     PERFORM FROM webhook_endpoints WHERE account_id = of_account FOR UPDATE;
     a := account_lock(of_account);
@@ -930,9 +919,7 @@ BEGIN
     ELSIF NOT keys_enabled(a, plans, serving) THEN
         ending := ARRAY(SELECT id FROM api_keys WHERE account_id = a.id AND state = 'valid' ORDER BY id);
         UPDATE api_keys SET state = 'cancelled', ended_at = now() WHERE account_id = a.id AND state = 'valid';
-        FOREACH one IN ARRAY ending LOOP
-            PERFORM record_key(one);
-        END LOOP;
+        PERFORM record_key(k.id) FROM unnest(ending) AS k (id);
         PERFORM pg_notify('assay', 'keys');
     END IF;
 END $$;
@@ -1147,26 +1134,25 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes an entity's node: its sightings, its links, and what the links added to the sightings of its parents. Linked
--- entities keep their sightings, because they were checked themselves. An empty account selects all accounts.
-CREATE OR REPLACE FUNCTION graph_forget_node(of_account text, of_node bytea, OUT sightings bigint, OUT links bigint)
+-- Deletes up to most links of a node, and what they added to the sightings of its parents. Linked entities keep their
+-- sightings, because they were checked themselves. An empty account selects all accounts. Returns their number.
+CREATE OR REPLACE FUNCTION graph_unlink(of_account text, of_node bytea, most integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+    chosen bytea[] := ARRAY(SELECT other FROM graph_edges
+        WHERE node = of_node AND (of_account = '' OR account_id = of_account) LIMIT most);
     others bytea[];
     owners text[];
     counts integer[];
 BEGIN
-    PERFORM graph_forget_pending(of_account, of_node);
     WITH deleted AS (
-        DELETE FROM graph_edges WHERE node = of_node AND (of_account = '' OR account_id = of_account)
+        DELETE FROM graph_edges
+        WHERE node = of_node AND (of_account = '' OR account_id = of_account) AND other = ANY (chosen)
         RETURNING other, account_id, checks
     )
-    SELECT array_agg(other), array_agg(account_id), array_agg(checks), count(*) FROM deleted
-    INTO others, owners, counts, links;
+    SELECT array_agg(other), array_agg(account_id), array_agg(checks) FROM deleted INTO others, owners, counts;
     DELETE FROM graph_edges
         WHERE node = ANY (others) AND other = of_node AND (of_account = '' OR account_id = of_account);
-    DELETE FROM graph_sightings WHERE node = of_node AND (of_account = '' OR account_id = of_account);
-    GET DIAGNOSTICS sightings = ROW_COUNT;
     UPDATE graph_sightings AS g SET checks = g.checks - l.checks
         FROM unnest(others, owners, counts) AS l (other, account_id, checks)
         WHERE g.node = ANY (others) AND g.node = l.other AND g.account_id = l.account_id
@@ -1174,37 +1160,17 @@ BEGIN
     DELETE FROM graph_sightings
         WHERE node = ANY (others) AND account_id = ANY (owners) AND checks <= 0
             AND kind NOT IN ('domain', 'email', 'phone', 'iban');
+    RETURN coalesce(cardinality(others), 0);
 END $$;
 
--- Deletes up to most links of a node with more than that, as graph_forget_node does, so that the head is not locked
--- long. Returns their number.
-CREATE OR REPLACE FUNCTION graph_forget_links(of_chain integer, of_account text, of_node bytea, most integer)
-RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    others bytea[];
-    counts integer[];
+-- Deletes an entity's node: its sightings and its links. An empty account selects all accounts.
+CREATE OR REPLACE FUNCTION graph_forget_node(of_account text, of_node bytea, OUT sightings bigint, OUT links bigint)
+LANGUAGE plpgsql AS $$
 BEGIN
-    IF (SELECT count(*) <= most FROM (
-            SELECT FROM graph_edges WHERE node = of_node AND account_id = of_account LIMIT most + 1) AS e) THEN
-        RETURN 0;
-    END IF;
-    PERFORM set_config('lock_timeout', '3s', true);
-    PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
-    others := ARRAY(SELECT other FROM graph_edges WHERE node = of_node AND account_id = of_account LIMIT most);
-    WITH deleted AS (
-        DELETE FROM graph_edges WHERE node = of_node AND account_id = of_account AND other = ANY (others)
-        RETURNING other, checks
-    )
-    SELECT array_agg(other), array_agg(checks) FROM deleted INTO others, counts;
-    DELETE FROM graph_edges WHERE node = ANY (others) AND other = of_node AND account_id = of_account;
-    UPDATE graph_sightings AS g SET checks = g.checks - l.checks
-        FROM unnest(others, counts) AS l (other, checks)
-        WHERE g.node = ANY (others) AND g.node = l.other AND g.account_id = of_account
-            AND g.kind NOT IN ('domain', 'email', 'phone', 'iban');
-    DELETE FROM graph_sightings
-        WHERE node = ANY (others) AND account_id = of_account AND checks <= 0
-            AND kind NOT IN ('domain', 'email', 'phone', 'iban');
-    RETURN coalesce(cardinality(others), 0);
+    PERFORM graph_forget_pending(of_account, of_node);
+    links := graph_unlink(of_account, of_node, NULL);
+    DELETE FROM graph_sightings WHERE node = of_node AND (of_account = '' OR account_id = of_account);
+    GET DIAGNOSTICS sightings = ROW_COUNT;
 END $$;
 
 -- What is known of each node, in their order; nothing of nodes that nobody saw since the given time: whether enough
@@ -1291,16 +1257,19 @@ BEGIN
     PERFORM delete_exports(of_chain, of_account, subject_tombstone);
     events := 0;
     sightings := 0;
-    links := CASE WHEN of_node IS NOT NULL THEN graph_forget_links(of_chain, of_account, of_node, max_links) ELSE 0 END;
+    links := 0;
     recorded := false;
-    partial := links > 0;
+    partial := (SELECT count(*) > max_links FROM (SELECT 1 FROM graph_edges
+        WHERE node = of_node AND account_id = of_account LIMIT max_links + 1) AS e);
     IF partial THEN
+        PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
+        links := graph_unlink(of_account, of_node, max_links);
         RETURN;
     END IF;
     IF n > 0 THEN
         -- Its place stays in the chain, with leaf and hash.
         UPDATE audit_records AS r
-        SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
+        SET kind = 'erased', ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
             nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL, sealed_node = NULL
         FROM unnest(seqs, times, refs, leaves) AS g (seq, recorded_at, ref, leaf)
         WHERE r.chain = of_chain AND r.seq = g.seq AND r.recorded_at = g.recorded_at AND r.ref = g.ref
@@ -1318,7 +1287,7 @@ BEGIN
         DELETE FROM reviews WHERE chain = of_chain AND seq = ANY (seqs);
         -- Looked for before the head is locked, and deleted afterwards: a batch that replaces one holds the head's
         -- lock.
-        told := ARRAY(SELECT a.key FROM answers AS a
+        told := ARRAY(SELECT a.key_hash FROM answers AS a
             WHERE a.chain = of_chain AND a.account_id = of_account AND of_pseudonym = ANY (a.subjects));
     END IF;
     -- A host may be applying contributions to the graph: wait for that.
@@ -1328,7 +1297,7 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    DELETE FROM answers WHERE chain = of_chain AND account_id = of_account AND key = ANY (told);
+    DELETE FROM answers WHERE chain = of_chain AND account_id = of_account AND key_hash = ANY (told);
     recorded := n > 0 OR sightings + links > 0;
     IF NOT recorded THEN
         RETURN;
@@ -1393,6 +1362,19 @@ BEGIN
     RETURN cardinality(ids);
 END $$;
 
+-- Locks the record of a check that the host has read, so that it is neither erased nor pruned meanwhile.
+CREATE OR REPLACE FUNCTION lock_check(of_chain integer, of_seq bigint, of_ref text, of_account text, at_check timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '3s', true);
+    PERFORM 1 FROM audit_records
+        WHERE chain = of_chain AND seq = of_seq AND recorded_at = at_check AND ref = of_ref AND account_id = of_account
+        FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the check was erased or pruned' USING ERRCODE = 'serialization_failure';
+    END IF;
+END $$;
+
 -- Keeps an account's feedback on a check that the host has read, in place of earlier feedback, and makes it the
 -- account's vote on the entity; without a label, deletes it. Returns whether layer scores are kept with it.
 --
@@ -1410,14 +1392,7 @@ DECLARE
     vote text := new_label;
     scored boolean := false;
 BEGIN
-    PERFORM set_config('lock_timeout', '3s', true);
-    PERFORM 1 FROM audit_records
-        WHERE chain = of_chain AND seq = of_seq AND recorded_at = checked_at AND ref = of_ref
-            AND account_id = of_account
-        FOR SHARE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the check was erased or pruned' USING ERRCODE = 'serialization_failure';
-    END IF;
+    PERFORM lock_check(of_chain, of_seq, of_ref, of_account, checked_at);
     IF vote IS NULL THEN -- the account's latest other report decides
         vote := (SELECT f.label FROM feedback AS f
             WHERE f.chain = of_chain AND f.account_id = of_account AND f.pseudonym = of_pseudonym AND f.seq <> of_seq
@@ -1458,13 +1433,7 @@ CREATE OR REPLACE FUNCTION ask_review(
     at_time timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('lock_timeout', '3s', true);
-    PERFORM 1 FROM audit_records
-        WHERE chain = of_chain AND seq = of_seq AND recorded_at = at_check AND ref = of_ref AND account_id = of_account
-        FOR SHARE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the check was erased or pruned' USING ERRCODE = 'serialization_failure';
-    END IF;
+    PERFORM lock_check(of_chain, of_seq, of_ref, of_account, at_check);
     INSERT INTO reviews (chain, seq, checked_at, ref, account_id, state, sealed_reason, asked_at)
     VALUES (of_chain, of_seq, at_check, of_ref, of_account, 'asked', reason, at_time)
     ON CONFLICT (chain, seq) DO NOTHING;
@@ -1479,13 +1448,7 @@ CREATE OR REPLACE FUNCTION settle_review(
     at_time timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('lock_timeout', '3s', true);
-    PERFORM 1 FROM audit_records
-        WHERE chain = of_chain AND seq = of_seq AND recorded_at = at_check AND ref = of_ref AND account_id = of_account
-        FOR SHARE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the check was erased or pruned' USING ERRCODE = 'serialization_failure';
-    END IF;
+    PERFORM lock_check(of_chain, of_seq, of_ref, of_account, at_check);
     UPDATE reviews SET state = new_state, sealed_reason = reason, sealed_finding = finding, settled_at = at_time
         WHERE chain = of_chain AND seq = of_seq AND state = 'taken' AND reviewer = by_person;
     IF NOT FOUND THEN
@@ -1783,7 +1746,6 @@ DECLARE
     ended timestamptz;
     new_id bigint;
     changed bigint[];
-    lineup bigint;
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     LOCK TABLE lineup_activations IN SHARE ROW EXCLUSIVE MODE; -- serialises changes of the lineup
@@ -1808,9 +1770,8 @@ BEGIN
         SELECT new_revision UNION SELECT new_canary WHERE new_canary IS NOT NULL
         ON CONFLICT (revision) DO UPDATE SET until = NULL;
     PERFORM record_activation(new_id);
-    FOR lineup IN SELECT DISTINCT unnest(changed || ARRAY[new_revision, new_canary]) ORDER BY 1 LOOP
-        PERFORM record_lineup(lineup); -- none for null
-    END LOOP;
+    PERFORM record_lineup(c.revision) -- none for null
+        FROM (SELECT DISTINCT unnest(changed || ARRAY[new_revision, new_canary]) AS revision ORDER BY 1) AS c;
     PERFORM pg_notify('assay', 'lineup');
     RETURN '';
 END $$;

@@ -148,7 +148,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 		"that were moved to an older month": {func(t *testing.T, _ *Keeper, db *pgx.Conn) error {
 			_, err := db.Exec(t.Context(), "UPDATE audit_records SET recorded_at = recorded_at - interval '1 year'")
 			return err
-		}, "recorded_at differs from its timestamp"},
+		}, "does not match its leaf"},
 		"of a log that a checkpoint contradicts": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
 			return k.signAnchor(audit.Head{Seq: 1})
 		}, "differs from a signed checkpoint"},

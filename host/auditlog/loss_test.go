@@ -18,8 +18,8 @@ import (
 )
 
 // restorable are the tables that a test brings back to an earlier state.
-var restorable = []string{"audit_records", "state_records", "audit_heads", "audit_trees", "audit_tiles", "audit_checkpoints",
-	"audit_acceptances", "graph_contributions", "quota_usage", "accounts", "api_keys"}
+var restorable = []string{"audit_records", "state_records", "audit_heads", "audit_trees", "audit_tiles",
+	"audit_checkpoints", "audit_acceptances", "graph_contributions", "quota_usage", "accounts", "api_keys"}
 
 // dump keeps the state of tables under a name, and restore brings it back, as an older backup does.
 func dump(t *testing.T, db *pgx.Conn, name string, tables ...string) (restore func()) {

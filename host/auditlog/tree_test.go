@@ -20,8 +20,8 @@ import (
 // fill appends records with arbitrary leaves to chain 0. Their hashes are not valid, which trees do not look at.
 func fill(t testing.TB, db *pgx.Conn, n int) {
 	t.Helper()
-	_, err := db.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, leaf, hash)
-		SELECT 0, h.seq + i, now(), '', 'check', 'fill ' || h.seq + i, sha256(int8send(h.seq + i)), ''
+	_, err := db.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, leaf, hash)
+		SELECT 0, h.seq + i, now(), 'check', 'fill ' || h.seq + i, sha256(int8send(h.seq + i)), ''
 		FROM audit_heads AS h, generate_series(1, $1::bigint) AS i WHERE h.chain = 0`, n)
 	if err == nil {
 		_, err = db.Exec(t.Context(), "UPDATE audit_heads SET seq = seq + $1 WHERE chain = 0", n)
@@ -104,7 +104,7 @@ func TestProofsSurviveErasureAndPruning(t *testing.T) {
 	cut := audit.Anchor{Head: audit.Head{Seq: 600}, Before: time.Now()}
 	expect.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
 	expect.Equal(t, "tiles of level 0", storetest.Value[string](t, db,
-		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0 AND chain = 0"), "2")
+		"SELECT string_agg(place::text, ' ') FROM audit_tiles WHERE level = 0 AND chain = 0"), "2")
 	expect.Equal(t, "upper tiles", storetest.Value[int](t, db, "SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
 	kept := expect.Value(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
 	proof = expect.Value(audit.ProveInclusion(second, 601, read))(t)
@@ -168,7 +168,7 @@ func TestContradictedTrees(t *testing.T) {
 	k, db := oldLog(t)
 	fill(t, db, 600)
 	expect.NoError(t, k.SignHeads(t.Context()))
-	const state = "SELECT md5(string_agg(t::text, ' ' ORDER BY level, index)) FROM audit_tiles AS t"
+	const state = "SELECT md5(string_agg(t::text, ' ' ORDER BY level, place)) FROM audit_tiles AS t"
 	tiles := storetest.Value[string](t, db, state)
 	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_heads")
 	for _, test := range []struct {
@@ -185,7 +185,7 @@ func TestContradictedTrees(t *testing.T) {
 		{"a tile on the edge was deleted", "DELETE FROM audit_tiles WHERE level = 1", "",
 			"do not have the stored root"},
 		{"a new tile is there already", "INSERT INTO audit_tiles VALUES (0, 0, 3, sha256('x'))",
-			"DELETE FROM audit_tiles WHERE index = 3", "a stored tile of its Merkle tree differs from the records"},
+			"DELETE FROM audit_tiles WHERE place = 3", "a stored tile of its Merkle tree differs from the records"},
 		{"a record is missing", "UPDATE audit_records SET seq = 9999 WHERE seq = 700",
 			"UPDATE audit_records SET seq = 700 WHERE seq = 9999", "record 700: the record is missing"},
 		{"the chain was cut", "UPDATE audit_heads SET seq = 500", "", "its Merkle tree covers record 604"},
@@ -230,7 +230,7 @@ func TestVerifyTree(t *testing.T) {
 		{"the row altered", "UPDATE audit_trees SET size = -1", "the row of its Merkle tree was altered"},
 		{"the tree behind", "UPDATE audit_trees SET size = 0, root = sha256('')", ""},
 		{"the tree longer", "UPDATE audit_trees SET size = 5", "the Merkle tree covers record 5"},
-		{"the tree moved", "UPDATE audit_trees SET first = 2", "its Merkle tree begins at record 2 only"},
+		{"the tree moved", "UPDATE audit_trees SET first_seq = 2", "its Merkle tree begins at record 2 only"},
 		{"the tree deleted", "DELETE FROM audit_trees", "the tree is not in the database"},
 		{"a checkpoint of other records", "INSERT INTO audit_checkpoints VALUES (0, 3, '" + forged + "')",
 			"record 3: the Merkle tree differs from a signed checkpoint"},

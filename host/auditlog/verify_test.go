@@ -24,12 +24,12 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	type testCase struct{ tamper, reason string }
 	expect.Each(t, map[string]testCase{
 		"after the head": {`
-			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
-			SELECT chain, 5, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
+			INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, nonce, leaf, hash)
+			SELECT chain, 5, recorded_at, kind, 'chk_forged', account_id, nonce, leaf, hash
 			FROM audit_records WHERE seq = 4`, "breaks at record 5: the record does not match its leaf"},
 		"in a chain without a head": {`
-			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
-			SELECT 7, 1, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
+			INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, nonce, leaf, hash)
+			SELECT 7, 1, recorded_at, kind, 'chk_forged', account_id, nonce, leaf, hash
 			FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
 		"after a head that was set back": {`UPDATE audit_heads AS h SET (seq, hash) =
 				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = 0) WHERE chain = 0`,

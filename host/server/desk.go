@@ -57,8 +57,9 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	d.explainer = &decision.Explainer{Records: h.store, Scorer: s.checker, Collector: h.lookups,
 		Past: lineup.NewPast(h.follower), Turn: s.gate.Spare, Logger: h.log}
 	d.feedback = &feedback.Desk{Store: h.store, Scorer: s.checker}
-	requests := &privacy.Runner{Queue: h.store, Every: func() time.Duration { return h.store.Turn(requestInterval) }, Logger: h.log,
-		Late: func() time.Duration { _, _, late := h.ledger.Pace(); return late }}
+	requests := &privacy.Runner{Queue: h.store, Logger: h.log,
+		Every: func() time.Duration { return h.store.Turn(requestInterval) },
+		Late:  func() time.Duration { _, _, late := h.ledger.Pace(); return late }}
 	if d.pages, err = newConsole(h, d); err != nil {
 		return part{}, err
 	}

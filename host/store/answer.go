@@ -70,7 +70,7 @@ func (l *Ledger) Complete(ctx context.Context, account string, once *check.Once)
 	k, err := l.store.answerOf(account, once)
 	if err == nil {
 		_, err = l.store.db.NewRaw(`UPDATE answers SET sealed = ?sealed
-			WHERE chain = ?chain AND account_id = ?account AND key = ?key AND request = ?request`, named{
+			WHERE chain = ?chain AND account_id = ?account AND key_hash = ?key AND request = ?request`, named{
 			"chain": a.Chain, "account": account, "key": k.key, "request": k.request, "sealed": k.sealed}).Exec(ctx)
 	}
 	return withOutage(wrap(err, "completing an answer"))

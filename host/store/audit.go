@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +25,6 @@ type auditRow struct {
 	Chain      int
 	Seq        int64
 	RecordedAt time.Time
-	At         string
 	Kind       string
 	Ref        string
 	AccountID  string
@@ -55,26 +53,29 @@ func recordsOf(chain int) bun.Ident {
 func nodeContext(ref string) string { return "node " + ref }
 
 func (r auditRow) row() audit.Row {
+	at := ""
+	if r.Nonce != nil { // it is not erased
+		at = timestamp(r.RecordedAt)
+	}
 	return audit.Row{
 		Seq: r.Seq, Leaf: audit.Hash(r.Leaf), Hash: audit.Hash(r.Hash), Nonce: r.Nonce,
 		Record: audit.Record{
-			Kind: audit.Kind(r.Kind), At: r.At, Ref: r.Ref, Account: r.AccountID, Key: r.KeyID, Type: r.Type,
+			Kind: audit.Kind(r.Kind), At: at, Ref: r.Ref, Account: r.AccountID, Key: r.KeyID, Type: r.Type,
 			Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest,
 		},
 	}
 }
+
+// timestamp returns a time as clients get it and as it is hashed.
+func timestamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }
 
 const badLength = "its leaf or hash is not 32 bytes long"
 
 // corruption describes why a host cannot have stored this row, or returns "". It covers only properties that the hashes
 // do not protect.
 func (r auditRow) corruption() (reason string) {
-	switch {
-	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
+	if len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}) {
 		return badLength
-	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
-		// recorded_at is not hashed, but decides when the record is pruned.
-		return "its recorded_at differs from its timestamp"
 	}
 	return ""
 }
@@ -96,7 +97,7 @@ func entry(record audit.Record, at time.Time) string {
 	rand.Read(nonce)
 	leaf := audit.Leaf(nonce, record)
 	return columns{
-		"recorded_at": at, "at": record.At, "kind": record.Kind, "ref": record.Ref, "account_id": record.Account,
+		"recorded_at": at, "kind": record.Kind, "ref": record.Ref, "account_id": record.Account,
 		"key_id": record.Key, "type": record.Type, "pseudonym": record.Pseudonym, "nonce": nonce,
 		"score": record.Score, "verdict": record.Verdict, "revision": record.Revision, "digest": record.Digest,
 		"leaf": leaf[:],
@@ -106,20 +107,11 @@ func entry(record audit.Record, at time.Time) string {
 // createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
 // the other's has moved. If all exist, as usual, it does not wait for a host that migrates or was stopped.
 func (s *Store) createHeads(ctx context.Context) error {
-	var heads, progress []int
-	err := s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads").Scan(ctx, &heads)
-	if err == nil {
-		err = s.db.NewRaw("SELECT chain FROM graph_progress").Scan(ctx, &progress)
-	}
-	if err != nil {
-		return fmt.Errorf("reading audit chains: %w", err)
-	}
-	missing := false
-	for chain := range s.newChains {
-		missing = missing || !slices.Contains(heads, chain) || !slices.Contains(progress, chain)
-	}
-	if !missing {
-		return nil
+	existing := 0
+	err := s.db.NewRaw(`SELECT count(DISTINCT h.chain) FROM audit_heads AS h
+		JOIN graph_progress AS p ON p.chain = h.chain WHERE h.chain < ?`, s.newChains).Scan(ctx, &existing)
+	if err != nil || existing == s.newChains {
+		return wrap(err, "reading audit chains")
 	}
 	for created := false; ; {
 		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -236,12 +228,13 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, b := range damaged {
 		known[b.Chain] = true
 	}
-	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have been
-	// moved to a chain that does not exist.
+	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have
+	// been moved to a chain that does not exist.
 	for _, table := range []bun.Ident{"audit_records", "audit_checkpoints"} {
 		for after := math.MinInt32; ; {
 			var next *int
-			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after, audit.StateChain)
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after,
+				audit.StateChain)
 			if err := query.Scan(ctx, &next); err != nil {
 				return nil, fmt.Errorf("listing audit chains: %w", err)
 			}

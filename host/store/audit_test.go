@@ -146,7 +146,7 @@ func TestRowsArePaged(t *testing.T) {
 	if !onCitus() { // which refuses the alteration
 		exec(t, conn, "UPDATE audit_records SET recorded_at = recorded_at + interval '1 ms' WHERE kind = 'check'")
 		err := verifyAuditLog(t, s)
-		wantErrorText(t, "verifying", err, "recorded_at differs from its timestamp")
+		wantErrorText(t, "verifying", err, "does not match its leaf")
 		holds(t, errors.As(err, new(*audit.BreakError)), "%v, want a break", err)
 	}
 	exec(t, conn, `UPDATE audit_records SET hash = '\x00' WHERE seq = 7`)

@@ -83,11 +83,7 @@ func (s *Store) SetPage(ctx context.Context, id, page string) error {
 
 // OtherPages implements billing.Accounts.
 func (s *Store) OtherPages(ctx context.Context, checkout string) (pages []string, _ error) {
-	err := s.db.NewRaw(`SELECT c.page FROM billing_checkouts AS m JOIN billing_checkouts AS c ON c.id <> m.id
-		WHERE m.id = ?id AND c.state = 'open' AND c.page <> '' AND c.created_at > ?since
-			AND (c.account_id = m.account_id OR EXISTS (SELECT FROM billing_tabs AS t
-				WHERE (t.checkout_id, t.earlier) IN ((c.id, m.id), (m.id, c.id))))`,
-		named{"id": checkout, "since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
+	err := query(s.db, "other_pages", named{"id": checkout, "since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
 	return pages, wrap(err, "listing open checkouts")
 }
 

@@ -12,14 +12,8 @@ import (
 // joinTabs remembers that a new customer's browser has other checkouts open, so that a second payment is refunded
 // instead of making a second account. apply_billing finds it.
 func (s *Store) joinTabs(ctx context.Context, c billing.Checkout) error {
-	var sessions [][]byte
-	for _, tab := range c.Tabs {
-		sessions = append(sessions, tab[:])
-	}
-	_, err := s.db.NewRaw(`INSERT INTO billing_tabs (checkout_id, earlier, created_at)
-		SELECT ?id, c.id, ?at::timestamptz FROM billing_checkouts AS c
-		WHERE c.session IN (?sessions) AND NOT c.upgrade AND c.state <> 'claimed' AND c.created_at > ?since
-		ON CONFLICT DO NOTHING`, named{"id": c.ID, "at": c.At, "sessions": bun.List(sessions),
+	sessions := column(c.Tabs, func(tab [32]byte) []byte { return tab[:] })
+	_, err := query(s.db, "join_tabs", named{"id": c.ID, "at": c.At, "sessions": bun.List(sessions),
 		"since": c.At.Add(-billing.ClaimLife)}).Exec(ctx)
 	return wrap(err, "joining checkouts")
 }
@@ -30,10 +24,7 @@ func (s *Store) DueRefunds(ctx context.Context, provider, subscription string) (
 	err := s.db.NewSelect().Model(&rows).Join("JOIN billing_refunds AS r ON r.subscription_id = s.id").
 		Where("r.refunded_at IS NULL AND s.provider = ?", provider).
 		Where("? = '' OR s.id = ?", subscription, subscription).OrderExpr("r.found_at").Scan(ctx)
-	due := make([]billing.Subscription, len(rows))
-	for i, row := range rows {
-		due[i] = row.subscription()
-	}
+	due := column(rows, func(row subscriptionRow) billing.Subscription { return row.subscription() })
 	return due, wrap(err, "listing refunds")
 }
 

@@ -11,8 +11,12 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/override"
+	"assay/host/facts/feed"
+	"assay/host/lineup/fleet"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry"
 )
 
 // A host whose clock is wrong records no checks, and says by how much it is off. Keys expire by the database's clock.
@@ -182,4 +186,35 @@ func TestFailedProbeDropsIdleConnections(t *testing.T) {
 		noError(t, use(ctx, 1))
 		cancel()
 	}
+}
+
+// What a probe saw answers polls until the next one, or a notification, says that something has changed.
+func TestProbeAnswersPolls(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	noError(t, b.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
+	known := int64(0)
+	poll := func() (seen string) {
+		signed, _, err := a.LastActivation(t.Context())
+		noError(t, err)
+		changes := must(a.OverridesSince(t.Context(), known))(t)
+		known = changes.Last
+		return fmt.Sprint(strings.Count(signed, "the second"), len(changes.Accounts),
+			len(must(a.Candidates(t.Context()))(t)), len(must(a.Feeds(t.Context()))(t)))
+	}
+	must(activate(t.Context(), b, lineupOf("probe@1.0.0"), registry.OriginOperator, "the first"))(t)
+	probed(t, a)
+	expect(t, "at first", poll(), "0 0 0 0")
+	must(activate(t.Context(), b, lineupOf("probe@1.0.0"), registry.OriginOperator, "the second"))(t)
+	blocked := wanted(t, check.Block, override.Domain, "example.com")
+	blocked.ExpiresAt = time.Now().Add(time.Hour)
+	_ = must(b.AddOverrideForAll(t.Context(), blocked))(t)
+	noError(t, b.Propose(t.Context(), fleet.Candidate{ID: "cand_1", Signed: "assay candidate v1\n"}))
+	importList(t, b, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
+	a.watched.latest.Load().At = time.Now() // however slow the test is
+	expect(t, "before the next probe", poll(), "0 0 0 0")
+	probed(t, a)
+	expect(t, "after the next probe", poll(), "1 1 1 1")
+	expect(t, "nothing new", poll(), "1 0 1 1")
 }

@@ -71,7 +71,6 @@ func (s *Store) searchChecks(
 // checkRow is the part of a record that an account sees of its check.
 type checkRow struct {
 	Ref        string
-	At         string
 	RecordedAt time.Time
 	Type       string
 	Score      int
@@ -82,8 +81,8 @@ type checkRow struct {
 }
 
 func (r checkRow) check() decision.Check {
-	return decision.Check{Ref: r.Ref, Timestamp: r.At, Type: r.Type, Score: r.Score, Verdict: r.Verdict, Key: r.KeyID,
-		Revision: r.Revision, Overridden: r.Overridden}
+	return decision.Check{Ref: r.Ref, Timestamp: timestamp(r.RecordedAt), Type: r.Type, Score: r.Score,
+		Verdict: r.Verdict, Key: r.KeyID, Revision: r.Revision, Overridden: r.Overridden}
 }
 
 // findHolder is findRequester for callers that may have signed in without a key.
@@ -112,7 +111,8 @@ type recordedRow struct {
 
 // readCheck reads one of the account's checks by its reference. If e is not nil, the check must be of that value. It
 // fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
-func (s *Store) readCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (row recordedRow, err error) {
+func (s *Store) readCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (row recordedRow,
+	err error) {
 	r, err := s.findHolder(ctx, s.db, c)
 	if err != nil {
 		return row, err
@@ -158,8 +158,8 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 	}
 	leaf := audit.Leaf(row.Nonce, row.row().Record)
 	details := &decision.Details{
-		Check: checkRow{Ref: row.Ref, At: row.At, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
-			KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
+		Check: checkRow{Ref: row.Ref, RecordedAt: row.RecordedAt, Type: row.Type, Score: row.Score,
+			Verdict: row.Verdict, KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
 		Record: decision.Record{Chain: row.Chain, Number: row.Seq,
 			Intact:     row.corruption() == "" && bytes.Equal(leaf[:], row.Leaf),
 			Checkpoint: s.openCheckpoint(row.Chain, row.checkpointColumns)},
@@ -197,7 +197,8 @@ func (s *Store) CheckRecord(ctx context.Context, c check.Caller, ref string) (fo
 	if err == nil {
 		found = CheckRecord{Row: row.row(), Chain: row.Chain, First: row.First}
 		err = s.db.NewRaw(`SELECT hash FROM lineup_activations WHERE ?0 IN (revision, canary_revision)
-			ORDER BY activated_at <= ?1 DESC, id DESC LIMIT 1`, row.Revision, row.RecordedAt).Scan(ctx, &found.Activation)
+			ORDER BY activated_at <= ?1 DESC, id DESC LIMIT 1`, row.Revision, row.RecordedAt).
+			Scan(ctx, &found.Activation)
 		err = orElse(err, nil) // the lineup was not signed
 	}
 	return found, withOutage(wrap(err, "reading the record of a check"))

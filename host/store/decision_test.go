@@ -183,7 +183,7 @@ func TestCheckpointOfCheck(t *testing.T) {
 		holds(t, (got == nil) == (step.want == 0) && (got == nil || got.Number == step.want), "%s: %+v", step.name, got)
 		holds(t, got == nil || time.Since(got.SignedAt.Time) <= time.Hour, "%s: %+v", step.name, got)
 	}
-	must(s.db.ExecContext(t.Context(), "UPDATE audit_trees SET first = first + 1"))(t)
+	must(s.db.ExecContext(t.Context(), "UPDATE audit_trees SET first_seq = first_seq + 1"))(t)
 	got := record().Checkpoint
 	holds(t, got == nil, "of a tree that begins after the record: %+v", got)
 }
@@ -192,9 +192,9 @@ func TestCheckpointOfCheck(t *testing.T) {
 func BenchmarkRecordedChecks(b *testing.B) {
 	s, l, caller := newLedger(b, func() time.Time { return noon }, LedgerConfig{})
 	noError(b, l.Append(b.Context(), allowed(b, caller)))
-	must(s.db.ExecContext(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id,
+	must(s.db.ExecContext(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id,
 		key_id, type, pseudonym, nonce, score, verdict, revision, leaf, hash)
-		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || lpad(n::text, 26, '0'),
+		SELECT chain, seq + n, recorded_at - n * interval '1 second', kind, 'chk_' || lpad(n::text, 26, '0'),
 		account_id, key_id, type, sha256(n::text::bytea), nonce, score, verdict, revision, leaf, hash
 		FROM audit_records, generate_series(1, 1000000) AS n WHERE kind = 'check'`))(b)
 	must(s.db.ExecContext(b.Context(), "ANALYZE audit_records"))(b)

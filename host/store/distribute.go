@@ -192,7 +192,8 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 		if d.table == "webhook_events" {
 			step.statements = append(step.statements, dropAttemptsKey)
 		}
-		keys, err := collect[struct{ Name, Drop, Replace string }](ctx, conn, statement("unfit_keys"), d.table, d.column)
+		keys, err := collect[struct{ Name, Drop, Replace string }](ctx, conn, statement("unfit_keys"), d.table,
+			d.column)
 		if err != nil {
 			return nil, err
 		}

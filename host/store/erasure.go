@@ -214,7 +214,8 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 	signed := make([]audit.Erased, len(rows))
 	for i, row := range rows {
 		if len(row.Leaf) != len(audit.Hash{}) {
-			return done, deleted, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
+			return done, deleted, &audit.BreakError{Chain: r.Chain, Seq: row.Seq,
+				Reason: "its leaf is not 32 bytes long"}
 		}
 		seqs[i], times[i], refs[i], leaves[i] = row.Seq, row.RecordedAt, row.Ref, row.Leaf
 		tombstones[i] = s.tombstone(r, "ref", row.Ref)
@@ -230,11 +231,12 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 	record := audit.Record{Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
 		Digest: digest}
 	deleted, err = once[deletion](ctx, s,
-		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?most, ?subject, ?seqs, ?times, ?refs,
-		?leaves, ?tombstones, ?checks, ?entry)`, named{
+		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?most, ?subject, ?seqs, ?times,
+		?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
 			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
-			"node": p.node, "most": forgetLinks, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
-			"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),
+			"node": p.node, "most": forgetLinks, "subject": s.tombstone(r, "subject", string(p.pseudonym)),
+			"seqs": pgdialect.Array(seqs), "times": pgdialect.Array(times), "refs": pgdialect.Array(refs),
+			"leaves":     pgdialect.Array(leaves),
 			"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
 		})
 	return done, deleted, orUnauthorized(err)

@@ -257,7 +257,7 @@ func TestEraseWithoutTheNode(t *testing.T) {
 func TestBlankedRowsAreDetected(t *testing.T) {
 	t.Parallel()
 	const blank = `UPDATE audit_records
-		SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
+		SET kind = 'erased', ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
 			nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL WHERE chain = 0 AND seq = `
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	ref := appendOne(t, l, allowed(t, caller))
@@ -279,13 +279,9 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 		"a list is altered":     {"UPDATE erased_records SET seq = 2", "differs from the signed one"},
 		"a leaf is truncated":   {`UPDATE erased_records SET leaf = '\x00'`, "is not 32 bytes long"},
 		"an erasure is blanked": {blank + "3", "no later erasure names it"},
-		"an erased row gets a nonce": {`UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex'),
-			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`,
-			"does not match its leaf"},
+		"an erased row gets a nonce": {`UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex')
+			WHERE seq = 1`, "does not match its leaf"},
 	} {
-		if strings.Contains(test.tamper, "to_char") && onCitus() {
-			continue // a cluster refuses the alteration
-		}
 		verifyLedger(t, s)
 		exec(t, conn, test.tamper)
 		wantErrorText(t, name, verifyAuditLog(t, s), test.reason)
@@ -353,7 +349,8 @@ func TestRoundTripsOfAnErasure(t *testing.T) {
 		p.Set(func(string) storetest.Fate { trips.Add(1); return storetest.Passes }, false)
 		erased := must(host.Erase(t.Context(), caller, selector))(t)
 		holds(t, erased.Checks > 0 && erased.Sightings > 0, "erased %+v", erased)
-		holds(t, trips.Load() <= most, "an erasure by %+v took %d round trips, want at most %d", selector, trips.Load(), most)
+		holds(t, trips.Load() <= most, "an erasure by %+v took %d round trips, want at most %d", selector, trips.Load(),
+			most)
 		p.Set(nil, false)
 	}
 }

@@ -161,7 +161,8 @@ func (s *Store) readChecks(
 	ctx context.Context, tx bun.Tx, r requester, records schema.QueryWithArgs, after int64, limit int,
 ) ([]privacy.Check, error) {
 	var rows []struct {
-		Ref, At, Type, Verdict, KeyID string
+		Ref, Type, Verdict, KeyID     string
+		RecordedAt                    time.Time
 		Score                         int
 		Event, State                  string
 		Sequence                      int64
@@ -182,7 +183,7 @@ func (s *Store) readChecks(
 	}
 	checks := make([]privacy.Check, len(rows))
 	for i, row := range rows {
-		checks[i] = privacy.Check{Ref: row.Ref, Timestamp: row.At, Type: row.Type, Score: row.Score,
+		checks[i] = privacy.Check{Ref: row.Ref, Timestamp: timestamp(row.RecordedAt), Type: row.Type, Score: row.Score,
 			Verdict: row.Verdict, Key: row.KeyID}
 		if row.Label != nil {
 			kept, err := s.kept(feedbackRow{Ref: row.Ref, Label: *row.Label, SealedNote: row.SealedNote,

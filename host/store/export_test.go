@@ -184,9 +184,9 @@ func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	noError(t, l.Append(t.Context(), r))
 	conn := session(t, s.url)
 	must(conn.Exec(t.Context(),
-		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, pseudonym,
+		`INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, pseudonym,
 			nonce, leaf, hash)
-		SELECT 0, -i, $1, '', 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
+		SELECT 0, -i, $1, 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
 		FROM generate_series(1, 20000) AS i`, noon, caller.Account))(t)
 	ctx := t.Context()
 	noError(t, errors.Join(

@@ -221,24 +221,6 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 	expect(t, "records of the check", recorded(t, s, last.Decision.Ref), 1)
 }
 
-func TestPruneSettlements(t *testing.T) {
-	t.Parallel()
-	s, clock := openWithClock(t)
-	l := ledgerOn(t, s, LedgerConfig{})
-	batch := prepared(t, l, allowedMany(t, newCaller(t, s, plan(t, "pro", 10)), 1))
-	settled(t, l, []byte("old"), batch)
-	clock.advance(t, 12*time.Hour)
-	settled(t, l, []byte("new"), batch)
-	exec(t, clock.conn,
-		"UPDATE public.ledger_settlements SET settled_at = (SELECT at FROM fake.clock) WHERE batch = 'new'",
-		`UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock)
-			WHERE batch = 'old'`)
-	clock.advance(t, 12*time.Hour+time.Second)
-	noError(t, s.Prune(t.Context()))
-	expect(t, "settlements", one[string](t, s,
-		"SELECT string_agg(convert_from(batch, 'UTF8'), ',') FROM ledger_settlements"), "new")
-}
-
 // safeToRetry is an error from before anything was sent.
 type safeToRetry struct{ error }
 

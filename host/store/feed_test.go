@@ -289,11 +289,4 @@ func TestRegistration(t *testing.T) {
 		NextFetch: noon.Add(time.Hour), Failures: 2}
 	save("example.com", dateless)
 	wantStored("example.com", dateless, true)
-
-	now = noon.Add(registrationMaxAge)
-	noError(t, s.Prune(t.Context()))
-	wantStored("example.com", dateless, true)
-	now = noon.Add(registrationMaxAge + 2*time.Minute)
-	noError(t, s.Prune(t.Context()))
-	wantStored("example.com", registration.Record{}, false)
 }

@@ -50,7 +50,8 @@ func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *ent
 	return kept, withOutage(wrap(err, "reading feedback"))
 }
 
-func (s *Store) readFeedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept, error) {
+func (s *Store) readFeedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept,
+	error) {
 	row, err := s.readCheck(ctx, c, ref, e)
 	if err != nil || row.Label == nil {
 		return nil, err

@@ -59,27 +59,25 @@ func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	return nil
 }
 
+// hostRow is a row of hosts, with the seconds since it was written.
+type hostRow struct {
+	ID, Name, Problem, Canary     string
+	StartedAt                     time.Time
+	Unseen                        float64
+	Activation, Revision, Refused int64
+}
+
 // Hosts implements fleet.Store.
 func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
-	var rows []struct {
-		ID, Name, Problem, Canary     string
-		StartedAt                     time.Time
-		Unseen                        float64
-		Activation, Revision, Refused int64
-	}
+	var rows []hostRow
 	err := s.db.NewRaw(`SELECT id, name, started_at, extract(epoch FROM now() - seen_at)::float8 AS unseen, activation,
 		revision, refused, problem, canary FROM hosts ORDER BY name, started_at`).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading hosts: %w", err)
-	}
-	hosts := make([]fleet.Host, len(rows))
-	for i, r := range rows {
-		hosts[i] = fleet.Host{ID: r.ID, Name: r.Name, StartedAt: r.StartedAt,
+	return column(rows, func(r hostRow) fleet.Host {
+		return fleet.Host{ID: r.ID, Name: r.Name, StartedAt: r.StartedAt,
 			Unseen: time.Duration(r.Unseen * float64(time.Second)),
 			State: fleet.State{Activation: r.Activation, Revision: r.Revision, Refused: r.Refused, Canary: r.Canary,
 				Problem: r.Problem}}
-	}
-	return hosts, nil
+	}), wrap(err, "reading hosts")
 }
 
 // Propose implements fleet.Store.
@@ -135,12 +133,8 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 	if a.Report != nil {
 		report = new(string(a.Report))
 	}
-	_, err := s.db.NewRaw(`INSERT INTO candidate_hosts AS c (candidate, host, state, reason, report)
-		SELECT id, ?host, ?state, ?reason, ?report::jsonb FROM candidates WHERE id = ?candidate FOR KEY SHARE
-		ON CONFLICT (candidate, host) DO UPDATE
-			SET state = EXCLUDED.state, reason = EXCLUDED.reason, report = EXCLUDED.report`,
-		named{"candidate": a.Candidate, "host": a.Host, "state": string(a.Progress), "reason": a.Reason,
-			"report": report}).Exec(ctx)
+	_, err := query(s.db, "answer_candidate", named{"candidate": a.Candidate, "host": a.Host,
+		"state": string(a.Progress), "reason": a.Reason, "report": report}).Exec(ctx)
 	return wrap(err, "answering a candidate")
 }
 

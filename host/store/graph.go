@@ -65,34 +65,25 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 	}
 	_, err = s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
 	if err == nil {
-		sightings, links, err = s.forgetApplied(ctx, accountID)
+		links, err = s.deleteOf(ctx, "graph_edges", accountID)
 	}
-	return sightings, links, wrap(err, "deleting an account from the reputation graph")
+	if err == nil {
+		sightings, err = s.deleteOf(ctx, "graph_sightings", accountID)
+	}
+	return sightings, links / 2, wrap(err, "deleting an account from the reputation graph") // one in each direction
 }
 
-// forgetApplied deletes an account's rows from the graph. Each statement commits by itself: the projection and erasures
-// wait for these rows, and this host may stop.
-func (s *Store) forgetApplied(ctx context.Context, accountID string) (sightings, links int64, err error) {
-	for _, table := range []string{"graph_edges", "graph_sightings"} {
-		var n int64
-		err := again(func() error {
-			return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-				deleted, err := conn.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
-				n = deleted.RowsAffected()
-				return err
-			})
+// deleteOf deletes an account's rows from a table of the graph. It is a statement that commits by itself: the
+// projection and erasures wait for these rows, and this host may stop.
+func (s *Store) deleteOf(ctx context.Context, table, accountID string) (n int64, err error) {
+	err = again(func() error {
+		return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			deleted, err := conn.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
+			n = deleted.RowsAffected()
+			return err
 		})
-		if err != nil {
-			return sightings, links, err
-		}
-		switch table {
-		case "graph_edges":
-			links = n / 2 // one in each direction
-		case "graph_sightings":
-			sightings = n
-		}
-	}
-	return sightings, links, nil
+	})
+	return n, err
 }
 
 // ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings,

@@ -184,7 +184,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 	return issued, nil
 }
 
-const rotatedKeyQuery = `SELECT k.account_id, a.plan, k.test FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id
+const rotatedKeyQuery = `SELECT k.account_id, a.plan, k.test
+	FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id
 	WHERE k.id = ?key AND (?account = '' OR k.account_id = ?account)`
 
 // Keys lists the keys of an account, or all keys if accountID is empty, newest first.

@@ -138,9 +138,9 @@ func (l ledgerLoad) run(b *testing.B, d *ledgerDatabase) {
 func fill(b *testing.B, conn *pgx.Conn, caller check.Caller, rows int) {
 	const step = 500_000
 	for from := 1; from <= rows; from += step {
-		must(conn.Exec(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id,
+		must(conn.Exec(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id,
 				key_id, type, pseudonym, nonce, verdict, revision, leaf, hash, sealed_node)
-			SELECT 0, n, now(), '2026-01-01T00:00:00.000Z', 'check', 'chk_' || lpad(n::text, 26, '0'), $1, $2,
+			SELECT 0, n, now(), 'check', 'chk_' || lpad(n::text, 26, '0'), $1, $2,
 				'domain', h, substr(h, 1, 16), 'allow', 1, h, h, h || h
 			FROM (SELECT n, sha256(int8send(n)) AS h FROM generate_series($3::bigint, $4::bigint) AS n) AS r`,
 			caller.Account, caller.Key, from, min(rows, from+step-1)))(b)

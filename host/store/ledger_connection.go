@@ -165,7 +165,9 @@ func encodeArray(value any) (oid uint32, encoded []byte) {
 	be := binary.BigEndian
 	switch v := value.(type) {
 	case []string:
-		return pgtype.TextArrayOID, arrayOf(pgtype.TextOID, v, func(b []byte, s string) []byte { return append(b, s...) })
+		return pgtype.TextArrayOID, arrayOf(pgtype.TextOID, v, func(b []byte, s string) []byte {
+			return append(b, s...)
+		})
 	case [][]byte:
 		return pgtype.ByteaArrayOID, arrayOf(pgtype.ByteaOID, v, func(b, s []byte) []byte {
 			if s == nil {

@@ -242,14 +242,7 @@ func (s *Store) AllOverrides(ctx context.Context) ([]override.Listed, error) {
 func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, args ...any) ([]override.Listed, error) {
 	var rows []overrideRow
 	err := db.NewSelect().Model(&rows).Where(where, args...).OrderExpr("created_at DESC, id DESC").Scan(ctx)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("listing overrides: %w", err))
-	}
-	listed := make([]override.Listed, len(rows))
-	for i, r := range rows {
-		listed[i] = s.listed(r)
-	}
-	return listed, nil
+	return column(rows, s.listed), withOutage(wrap(err, "listing overrides"))
 }
 
 // OverridesSince implements override.Source.
@@ -314,16 +307,11 @@ func (s *Store) eraseOverrides(ctx context.Context, r requester, p subject) (n i
 // exportOverrides returns the overrides of an account whose value is the subject.
 func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p subject) ([]privacy.Override, error) {
 	rows, err := s.overridesOfSubject(ctx, db, r, p)
-	if err != nil {
-		return nil, err
-	}
-	exported := make([]privacy.Override, len(rows))
-	for i, row := range rows {
+	return column(rows, func(row overrideRow) privacy.Override {
 		l := s.listed(row)
-		exported[i] = privacy.Override{ID: l.ID, Action: string(l.Action), Kind: string(l.Kind), Reason: l.Reason,
+		return privacy.Override{ID: l.ID, Action: string(l.Action), Kind: string(l.Kind), Reason: l.Reason,
 			Author: l.Author, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
-	}
-	return exported, nil
+	}), err
 }
 
 // StoredOverride is a row of the overrides, for a verifier.

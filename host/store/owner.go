@@ -110,14 +110,8 @@ func (s *Store) ConfirmAddress(ctx context.Context, account, token string) (form
 
 // storeAddress stores the address of an account's owner, or the recovery address, which signs in after a time.
 func (s *Store) storeAddress(ctx context.Context, row addressRow, usableIn time.Duration) error {
-	_, err := s.db.NewRaw(`INSERT INTO owner_addresses AS a
-			(account_id, recovery, match, sealed_address, confirmed_at, usable_at)
-		VALUES (?account, ?recovery, ?match, ?sealed, ?now, ?usable)
-		ON CONFLICT (account_id, recovery) DO UPDATE SET match = EXCLUDED.match,
-			sealed_address = EXCLUDED.sealed_address, confirmed_at = EXCLUDED.confirmed_at,
-			usable_at = EXCLUDED.usable_at
-		WHERE a.match <> EXCLUDED.match OR NOT a.recovery`, named{"account": row.AccountID,
-		"recovery": usableIn > 0, "match": s.addressMatch(row.text), "sealed": row.SealedAddress, "now": s.now(),
+	_, err := query(s.db, "store_address", named{"account": row.AccountID, "recovery": usableIn > 0,
+		"match": s.addressMatch(row.text), "sealed": row.SealedAddress, "now": s.now(),
 		"usable": s.now().Add(usableIn)}).Exec(ctx)
 	return err
 }

@@ -204,10 +204,8 @@ func (s *Store) applyNext(ctx context.Context, p progress, onApplied func(checks
 		return applied{}, 0, err
 	}
 	var rows []contributionRow
-	err = s.db.NewRaw(`SELECT seq, items, added, extract(epoch FROM clock_timestamp() - added_at)::float8 AS age FROM (
-			SELECT *, sum(items) OVER (ORDER BY seq) AS total FROM (
-				SELECT * FROM graph_contributions WHERE chain = ?0 AND seq > ?1 ORDER BY seq LIMIT ?2) AS c
-		) AS c WHERE total - items < ?3 ORDER BY seq`, p.Chain, p.Applied, applyBatches, applyChecks).Scan(ctx, &rows)
+	err = query(s.db, "waiting_contributions", named{"chain": p.Chain, "applied": p.Applied, "batches": applyBatches,
+		"checks": applyChecks}).Scan(ctx, &rows)
 	if err != nil || len(rows) == 0 {
 		return applied{}, 0, err
 	}

@@ -31,8 +31,8 @@ const (
 // expiry is a rule of retention: which rows of a table are deleted, or emptied, at which age.
 type expiry struct {
 	table string
-	// What identifies a row within its chain, or "ctid" in tables of the reputation graph, which are large. Rows are then
-	// deleted in small batches, without those that are locked. "": one statement deletes all of them.
+	// What identifies a row within its chain, or "ctid" in tables of the reputation graph, which are large. Rows are
+	// then deleted in small batches, without those that are locked. "": one statement deletes all of them.
 	key  string
 	set  string // what is set instead of deleting the row; "": it is deleted
 	when string // the rows' condition; ?before is the time of the given age
@@ -58,9 +58,10 @@ var retention = []expiry{
 		"AND id NOT IN (SELECT subscription_id FROM billing_refunds)", strayRetention},
 	{"webhook_old_secrets", "", "", "ends_at <= ?before", 0},
 	{"ledger_settlements", "batch", "", "settled_at < ?before", 24 * time.Hour}, // a batch arrives in seconds or never
-	{"answers", "account_id, key", "", "at <= ?before", answerRetention},
-	{"export_parts", "id, after", "", "id IN (SELECT q.id FROM subject_requests AS q WHERE q.chain = export_parts.chain " +
-		"AND q.kind = 'export' AND q.state = 'done' AND q.settled_at <= ?before)", privacy.KeepExport},
+	{"answers", "account_id, key_hash", "", "kept_at <= ?before", answerRetention},
+	{"export_parts", "id, after", "", "id IN (SELECT q.id FROM subject_requests AS q " +
+		"WHERE q.chain = export_parts.chain AND q.kind = 'export' AND q.state = 'done' AND q.settled_at <= ?before)",
+		privacy.KeepExport},
 	{"subject_requests", "id", "state = 'deleted'", "kind = 'export' AND state = 'done' AND settled_at <= ?before",
 		privacy.KeepExport},
 	{"subject_requests", "id", "", "settled_at <= ?before", privacy.KeepRequest},
@@ -70,8 +71,8 @@ var retention = []expiry{
 	{"webhook_events", "ref", "", "settled_at <= ?before", webhookRetention},
 	{"webhook_attempts", "ref, number", "sealed_answer = NULL", "sealed_answer IS NOT NULL AND started_at <= ?before",
 		failedPayloadRetention},
-	{"webhook_attempts", "ref, number", "sealed_exchange = NULL", "sealed_exchange IS NOT NULL AND started_at <= ?before",
-		webhook.ExchangeRetention},
+	{"webhook_attempts", "ref, number", "sealed_exchange = NULL",
+		"sealed_exchange IS NOT NULL AND started_at <= ?before", webhook.ExchangeRetention},
 	// Stored requests and responses are deleted with the endpoint.
 	{"webhook_attempts", "ref, number", "sealed_exchange = NULL", "sealed_exchange IS NOT NULL AND EXISTS (" +
 		"SELECT FROM webhook_events AS e WHERE e.chain = webhook_attempts.chain AND e.ref = webhook_attempts.ref " +
@@ -97,9 +98,8 @@ func (e expiry) statement(cluster bool) string {
 	if cluster {
 		of = "chain = ?chain AND "
 	}
-	key := "chain, " + e.key
-	return fmt.Sprintf("%s WHERE %s(%s) IN (SELECT %s FROM %s WHERE %s%s LIMIT ?limit FOR UPDATE SKIP LOCKED)", doing, of,
-		key, key, e.table, of, e.when)
+	return fmt.Sprintf("%s WHERE %s(%[3]s) IN (SELECT %[3]s FROM %s WHERE %[2]s%[5]s "+
+		"LIMIT ?limit FOR UPDATE SKIP LOCKED)", doing, of, "chain, "+e.key, e.table, e.when)
 }
 
 // Prune deletes what is past its retention, but for the audit log and the reputation graph, and fails webhook events

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -89,32 +88,11 @@ func TestTakeCountsClientsAndActionsSeparately(t *testing.T) {
 	}
 }
 
-// Uses are deleted once they are an hour old.
+// At most a number of uses fall into any hour.
 func TestUsesWithinAnHour(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newStore(t, func() time.Time { return now })
-	old, recent := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-	for _, use := range []struct {
-		client netip.Prefix
-		at     time.Duration
-	}{{old, 0}, {recent, 0}, {recent, time.Minute}} {
-		now = noon.Add(use.at)
-		if _, ok, err := s.TakePublic(t.Context(), use.client); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-	}
-	for _, step := range []struct {
-		at   time.Duration
-		want int
-	}{{time.Hour - time.Microsecond, 2}, {time.Hour, 1}, {time.Hour + time.Minute, 0}} {
-		now = noon.Add(step.at)
-		noError(t, s.Prune(t.Context()))
-		expect(t, fmt.Sprintf("clients after %v", step.at), one[int](t, s, "SELECT count(*) FROM public_uses"),
-			step.want)
-	}
-
-	// At most a number of uses fall into any hour.
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
 		t.Helper()
@@ -199,20 +177,12 @@ func TestSignInOnce(t *testing.T) {
 	wantError(t, "a link to the public account", errOf(s.NewLink(t.Context(), publicAccount)), billing.ErrNoAccount)
 }
 
-// Expired sessions and links are deleted, and others kept.
-func TestPruneSignIns(t *testing.T) {
+// The dashboard acts with a key that is not limited and does not expire.
+func TestKeyOfASession(t *testing.T) {
 	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
+	s := newStore(t, nil)
 	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
-	must(s.NewLink(t.Context(), account))(t)
-	must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
-	now = now.Add(signin.SessionLife)
-	must(s.NewLink(t.Context(), account))(t)
 	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
-	noError(t, s.Prune(t.Context()))
-	expect(t, "links", one[int](t, s, "SELECT count(*) FROM sign_in_links"), 1)
-	expect(t, "sessions", one[int](t, s, "SELECT count(*) FROM sessions"), 1)
 	_, caller, err := s.Session(t.Context(), token, "192.0.2.0/24")
 	noError(t, err)
 	expect(t, "the key of an account without keys", caller.Key, "")

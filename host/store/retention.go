@@ -180,9 +180,6 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	if err := s.pruneTiles(ctx, anchor); err != nil {
 		return err
 	}
-	_, err := s.db.ExecContext(ctx, `DELETE FROM erased_records WHERE chain = ?chain AND erasure <= ?seq;
-		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq;
-		DELETE FROM feedback WHERE chain = ?chain AND seq <= ?seq;
-		DELETE FROM reviews WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
+	_, err := query(s.db, "prune_with_records", named{"chain": anchor.Chain, "seq": anchor.Seq}).Exec(ctx)
 	return err
 }

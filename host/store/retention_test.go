@@ -113,7 +113,8 @@ func TestRetention(t *testing.T) {
 	}
 	expect(t, "records in the default partition", recorded(t, s, withoutPartition), 0)
 	verifyLedger(t, s)
-	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at
+	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' ||
+			to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
 	anchors, err := s.Anchors(t.Context(), 0, testSigner().Public)
 	mustHold(t, err == nil && len(anchors) == 1, "anchors: %+v, %v", anchors, err)

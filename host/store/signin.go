@@ -71,13 +71,13 @@ func signInError(doing string, err error) error {
 // FirstCode issues the sign-in code of a new account, in place of one that nobody has used. If the account's code was
 // used, it returns "".
 func (s *Store) FirstCode(ctx context.Context, account string) (code string, err error) {
-	return s.issueCode(ctx, account, ifUnused)
+	return s.issueCode(ctx, account, false)
 }
 
 // ReplaceCode issues another sign-in code to an account. The previous one no longer signs in, and all links and other
 // sessions end.
 func (s *Store) ReplaceCode(ctx context.Context, account, session string) (code string, err error) {
-	code, err = s.issueCode(ctx, account, always)
+	code, err = s.issueCode(ctx, account, true)
 	if err == nil {
 		err = s.EndOtherSessions(ctx, account, session)
 	}
@@ -87,26 +87,12 @@ func (s *Store) ReplaceCode(ctx context.Context, account, session string) (code 
 	return code, withOutage(wrap(err, "replacing sign-in code"))
 }
 
-// codeRule says when a sign-in code replaces the one of the account.
-type codeRule string
-
-const (
-	ifUnused codeRule = "c.used_at IS NULL"
-	always   codeRule = "TRUE"
-)
-
-func (s *Store) issueCode(ctx context.Context, account string, rule codeRule) (string, error) {
+// issueCode issues a sign-in code in place of one that nobody has used, or with replace of any. A new account's code is
+// unused until it signs in; one that replaces another goes to an owner who is signed in.
+func (s *Store) issueCode(ctx context.Context, account string, replace bool) (string, error) {
 	code, hash := signin.NewCode()
-	now := s.now()
-	var used *time.Time // a new account's code is unused until it signs in; others go to an owner who is signed in
-	if rule != ifUnused {
-		used = &now
-	}
-	result, err := s.db.NewRaw(`INSERT INTO sign_in_codes AS c (account_id, hash, issued_at, used_at)
-		VALUES (?, ?, ?, ?)
-		ON CONFLICT (account_id) DO UPDATE SET
-			hash = EXCLUDED.hash, issued_at = EXCLUDED.issued_at, used_at = EXCLUDED.used_at
-		WHERE ?`, account, hash[:], now, used, bun.Safe(rule)).Exec(ctx)
+	result, err := query(s.db, "issue_code", named{"account": account, "hash": hash[:], "now": s.now(),
+		"replace": replace}).Exec(ctx)
 	errNotDue := errors.New("the account's code stays")
 	err = oneRow(result, err, errNotDue)
 	if errors.Is(err, errNotDue) {
@@ -223,14 +209,8 @@ func (s *Store) Sessions(ctx context.Context, account string) ([]signin.Session,
 	var rows []sessionRow
 	err := s.db.NewSelect().Model(&rows).Where("account_id = ? AND expires_at > ?", account, s.now()).
 		OrderExpr("used_at DESC, id DESC").Limit(maxSessions).Scan(ctx)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("listing sessions: %w", err))
-	}
-	sessions := make([]signin.Session, len(rows))
-	for i, r := range rows {
-		sessions[i] = r.session()
-	}
-	return sessions, nil
+	sessions := column(rows, func(r sessionRow) signin.Session { return r.session() })
+	return sessions, withOutage(wrap(err, "listing sessions"))
 }
 
 // EndSession ends a session of an account at once. It fails with signin.ErrNoSession.
@@ -257,7 +237,7 @@ func (s *Store) EndOtherSessions(ctx context.Context, account, except string) er
 func (s *Store) CloseAccountSignIn(ctx context.Context, account string) error {
 	_, err := s.accountPlan(ctx, account)
 	if err == nil {
-		_, err = s.issueCode(ctx, account, always) // and nobody gets to see it
+		_, err = s.issueCode(ctx, account, true) // and nobody gets to see it
 	}
 	for _, statement := range []string{"DELETE FROM owner_addresses WHERE account_id = ?",
 		"DELETE FROM sign_in_links WHERE account_id = ?", "DELETE FROM sessions WHERE account_id = ?"} {

@@ -29,14 +29,9 @@ func (s *Store) WebhookBacklog(ctx context.Context) (b WebhookBacklog, err error
 		Pending, Due, Retried, Failing, Disabled int
 		Late                                     float64
 	}
-	err = s.db.NewRaw(`SELECT count(*) AS pending, count(*) FILTER (WHERE next_attempt_at <= now()) AS due,
-		count(*) FILTER (WHERE attempts > 0) AS retried,
-		greatest(coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0), 0)::float8 AS late
-		FROM (SELECT next_attempt_at, attempts FROM webhook_events WHERE state = 'pending' LIMIT ?) AS e`,
-		countedEvents+1).Scan(ctx, &row)
+	err = query(s.db, "webhook_backlog", named{"limit": countedEvents + 1}).Scan(ctx, &row)
 	if err == nil {
-		err = s.db.NewRaw(`SELECT count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NOT NULL) AS failing,
-			count(disabled_at) AS disabled FROM webhook_endpoints`).Scan(ctx, &row.Failing, &row.Disabled)
+		err = query(s.db, "failing_endpoints").Scan(ctx, &row.Failing, &row.Disabled)
 	}
 	if err != nil {
 		return b, fmt.Errorf("measuring the queue of webhook events: %w", err)
@@ -59,11 +54,7 @@ func (s *Store) GraphBacklog(ctx context.Context) (b GraphBacklog, err error) {
 		Batches, Checks int
 		Oldest          float64
 	}
-	err = s.db.NewRaw(`SELECT count(*) AS batches, coalesce(sum(items), 0) AS checks,
-		greatest(coalesce(extract(epoch FROM now() - min(added_at)), 0), 0)::float8 AS oldest
-		FROM (SELECT c.items, c.added_at FROM graph_progress AS p
-			JOIN graph_contributions AS c ON c.chain = p.chain AND c.seq > p.applied LIMIT ?) AS w`,
-		countedBatches+1).Scan(ctx, &row)
+	err = query(s.db, "graph_backlog", named{"limit": countedBatches + 1}).Scan(ctx, &row)
 	if err != nil {
 		return b, fmt.Errorf("measuring the backlog of the reputation graph: %w", err)
 	}
@@ -86,13 +77,7 @@ func (s *Store) ChainStates(ctx context.Context) ([]ChainState, error) {
 		RecordedAt *time.Time
 		Same       *bool
 	}
-	// LATERAL with LIMIT makes Postgres look up each record by its key, whatever its estimates of the tables' sizes.
-	err := s.db.NewRaw(`SELECT h.chain, h.seq, h.hash, r.recorded_at, r.hash = h.hash AS same FROM audit_heads AS h
-		LEFT JOIN LATERAL (SELECT recorded_at, hash FROM audit_records
-			WHERE chain = h.chain AND seq = h.seq
-			UNION ALL SELECT recorded_at, hash FROM state_records WHERE chain = h.chain AND seq = h.seq
-			LIMIT 1) AS r ON true
-		ORDER BY h.chain, h.seq`).Scan(ctx, &rows)
+	err := query(s.db, "chain_states").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ends of the audit chains: %w", err)
 	}

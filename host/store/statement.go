@@ -10,16 +10,16 @@ import (
 
 // row is a check as ledger_append takes it. The goroutine of the check prepares it.
 type row struct {
-	at                        time.Time
-	atText, ref, typ, verdict string
-	score                     int
-	revision                  int64
-	pseudonym, nonce, leaf    []byte
-	sealedNode                []byte
-	digest                    []byte // of the override that decided; nil: none
-	item                      []byte // for the graph
-	event                     string // the name of the webhook event; empty: none
-	payload                   []byte // of the event, encrypted; nil: none
+	at                     time.Time
+	ref, typ, verdict      string
+	score                  int
+	revision               int64
+	pseudonym, nonce, leaf []byte
+	sealedNode             []byte
+	digest                 []byte // of the override that decided; nil: none
+	item                   []byte // for the graph
+	event                  string // the name of the webhook event; empty: none
+	payload                []byte // of the event, encrypted; nil: none
 }
 
 // rows prepares the checks of a call. lacking reports that an event would need a payload if the account had an
@@ -46,7 +46,7 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 		leaf := audit.Leaf(nonce, record)
 		item, node := newContribution(s.keys, r.Caller.Account, r)
 		rows[i] = row{
-			at: d.At, atText: record.At, ref: d.Ref, typ: record.Type, verdict: record.Verdict, score: d.Score,
+			at: d.At, ref: d.Ref, typ: record.Type, verdict: record.Verdict, score: d.Score,
 			revision: d.Revision, pseudonym: record.Pseudonym, nonce: nonce, leaf: leaf[:],
 			digest:     record.Digest,
 			sealedNode: s.keys.SealNode(node, nodeContext(d.Ref)), item: item,
@@ -110,7 +110,8 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	for i, p := range batch {
 		if a := p.answer; a != nil {
 			onceOf, firsts = append(onceOf, int32(i+1)), append(firsts, int32(len(rows)+1))
-			onceKeys, requests, answers = append(onceKeys, a.key), append(requests, a.request), append(answers, a.sealed)
+			onceKeys, requests = append(onceKeys, a.key), append(requests, a.request)
+			answers = append(answers, a.sealed)
 		}
 		callers[i], sizes[i], lacking[i] = known.add(p.caller(), len(p.rows)), int32(len(p.rows)), p.lacking
 		for n := range p.rows {
@@ -127,7 +128,6 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	return []any{int32(chain), id, int32(lockTimeout.Milliseconds()),
 		known.accounts, known.needed, known.keys, known.owners, callers, sizes, lacking, callerOf,
 		column(rows, func(r *row) time.Time { return r.at }),
-		text(func(r *row) string { return r.atText }),
 		text(func(r *row) string { return r.ref }),
 		text(func(r *row) string { return r.typ }),
 		bytes(func(r *row) []byte { return r.pseudonym }),

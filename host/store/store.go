@@ -88,7 +88,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	s := &Store{AuditLog: AuditLog{db: db}, db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
+	s := &Store{AuditLog: AuditLog{db: db}, db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL),
+		long: make(chan struct{}, 1),
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
 		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}

@@ -37,11 +37,8 @@ const operatorKey = "operator"
 func (s *Store) OperatorCallers(ctx context.Context) ([]check.Caller, error) {
 	var accounts []string
 	err := s.db.NewRaw("SELECT id FROM accounts ORDER BY id").Scan(ctx, &accounts)
-	callers := make([]check.Caller, len(accounts))
-	for i, id := range accounts {
-		callers[i] = check.Caller{Account: id, Key: operatorKey}
-	}
-	return callers, wrap(err, "listing accounts")
+	return column(accounts, func(id string) check.Caller { return check.Caller{Account: id, Key: operatorKey} }),
+		wrap(err, "listing accounts")
 }
 
 // findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
@@ -88,7 +85,8 @@ func (s *Store) findRef(ctx context.Context, db bun.IDB, r requester, ref string
 	for _, span := range recordedWithin(ref) {
 		// OFFSET 0 as in of_subject.sql.
 		err = db.NewSelect().TableExpr(`(SELECT * FROM audit_records
-				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0], span[1]).
+				WHERE chain = ? AND ref = ? AND recorded_at BETWEEN ? AND ? OFFSET 0) AS r`, r.Chain, ref, span[0],
+			span[1]).
 			Column("seq", "pseudonym").Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &row)
 		if !errors.Is(err, sql.ErrNoRows) {
 			break

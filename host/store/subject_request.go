@@ -119,12 +119,10 @@ func (s *Store) requests(ctx context.Context, c check.Caller, id string) ([]*pri
 	}
 	var rows []requestRow
 	err = query(s.db, "requests", named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
-	found := make([]*privacy.Request, len(rows))
-	for i, row := range rows {
-		found[i] = privacy.NewRequest(privacy.Request{ID: row.ID, Kind: row.Kind, State: row.State, Total: row.Total,
+	return column(rows, func(row requestRow) *privacy.Request {
+		return privacy.NewRequest(privacy.Request{ID: row.ID, Kind: row.Kind, State: row.State, Total: row.Total,
 			Done: row.Done, CreatedAt: privacy.Time{Time: row.CreatedAt}, SettledAt: timeOf(row.SettledAt)})
-	}
-	return found, err
+	}), err
 }
 
 // Download returns a part of a finished export, as JSON of a privacy.Export: the first one, or that after a check. It

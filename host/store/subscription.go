@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/uptrace/bun"
 
 	"assay/host/facts/feed"
 )
@@ -63,13 +62,7 @@ func (s *Store) AcceptSubscribed(ctx context.Context, name string) error {
 // changeSubscription runs a statement that must affect one row. It fails with otherwise if it affects none.
 func (s *Store) changeSubscription(ctx context.Context, what string, otherwise error, query string, args named) error {
 	result, err := s.db.NewRaw(query, args).Exec(ctx)
-	if err == nil {
-		var n int64
-		if n, err = result.RowsAffected(); err == nil && n == 0 {
-			err = otherwise
-		}
-	}
-	return wrap(err, "%s", what)
+	return wrap(oneRow(result, err, otherwise), "%s", what)
 }
 
 // Subscriptions returns all subscriptions by name, without their URLs.
@@ -110,8 +103,10 @@ func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.D
 	return c, nil
 }
 
-// claimed is the condition that a claim still holds.
-const claimed = " WHERE name = ?name AND leased_until = ?until"
+const (
+	claimed = " WHERE name = ?name AND leased_until = ?until" // the condition that a claim still holds
+	storing = "storing the outcome of a fetch"
+)
 
 // ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *feed.HeldError if the size
 // of the version is unusual, and with feed.ErrClaimLost if the claim has ended.
@@ -157,7 +152,7 @@ func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	if err == nil && !held {
 		err = feed.ErrClaimLost
 	}
-	return wrap(err, "storing the outcome of a fetch")
+	return wrap(err, storing)
 }
 
 // FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is
@@ -166,7 +161,8 @@ func (s *Store) FailSubscribed(
 	ctx context.Context, c *feed.Claim, reason string, held int, retry time.Duration,
 ) error {
 	now := s.now().UTC()
-	return endClaim(ctx, s.db, `UPDATE feed_subscriptions SET leased_until = NULL, next_fetch_at = ?next,
+	return s.changeSubscription(ctx, storing, feed.ErrClaimLost, `UPDATE feed_subscriptions
+		SET leased_until = NULL, next_fetch_at = ?next,
 		error = ?error, held_entries = nullif(?held, 0), failures = failures + 1,
 		failing_since = coalesce(failing_since, ?now)`+claimed,
 		named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(retry), "error": reason, "held": held})
@@ -174,20 +170,9 @@ func (s *Store) FailSubscribed(
 
 // ReleaseSubscription ends the claim. The subscription stays due.
 func (s *Store) ReleaseSubscription(ctx context.Context, c *feed.Claim) error {
-	return endClaim(ctx, s.db, "UPDATE feed_subscriptions SET leased_until = NULL"+claimed,
+	return s.changeSubscription(ctx, storing, feed.ErrClaimLost,
+		"UPDATE feed_subscriptions SET leased_until = NULL"+claimed,
 		named{"name": c.Name, "until": c.Until})
-}
-
-// endClaim runs a statement that ends a claim. It fails with feed.ErrClaimLost if the claim has ended before.
-func endClaim(ctx context.Context, db bun.IDB, query string, args named) error {
-	result, err := db.NewRaw(query, args).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing the outcome of a fetch: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, feed.ErrClaimLost)
-	}
-	return nil
 }
 
 var _ feed.Subscriptions = (*Store)(nil)

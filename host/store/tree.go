@@ -44,7 +44,7 @@ type treeRow struct {
 // Trees returns the trees by chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	var rows []treeRow
-	err := l.db.NewRaw(`SELECT chain, after, first, size, root,
+	err := l.db.NewRaw(`SELECT chain, after, first_seq AS first, size, root,
 			least(extract(epoch FROM clock_timestamp() - greatest(grown_at, '2000-01-01')), 1e9)::float8 AS age
 		FROM audit_trees ORDER BY chain`).Scan(ctx, &rows)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
-	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first_seq, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		chain, first, audit.EmptyRoot[:]).Exec(ctx)
 	return wrap(err, "starting the Merkle tree of audit chain %d", chain)
 }
@@ -121,7 +121,8 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 
 // RecordedAt returns the time of a record.
 func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
-	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).Scan(ctx, &at)
+	err = s.db.NewRaw("SELECT recorded_at FROM ? WHERE chain = ? AND seq = ?", recordsOf(chain), chain, seq).
+		Scan(ctx, &at)
 	return at, wrap(err, "reading the time of record %d of audit chain %d", seq, chain)
 }
 
@@ -147,8 +148,8 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 		Index  int64
 		Hashes []byte
 	}
-	err := l.db.NewRaw("SELECT level, index, hashes FROM audit_tiles WHERE chain = ? AND (level, index) IN (?)", chain,
-		bun.Safe(strings.Join(tuples, ", "))).Scan(ctx, &rows)
+	err := l.db.NewRaw(`SELECT level, place AS index, hashes FROM audit_tiles
+		WHERE chain = ? AND (level, place) IN (?)`, chain, bun.Safe(strings.Join(tuples, ", "))).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading tiles of audit chain %d: %w", chain, err)
 	}
@@ -164,7 +165,7 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 // the proofs of later records need them.
 func (s *Store) pruneTiles(ctx context.Context, anchor audit.Anchor) error {
 	_, err := s.db.NewRaw(`DELETE FROM audit_tiles AS t USING audit_trees AS tree
-		WHERE tree.chain = ?0 AND t.chain = ?0 AND t.level = 0 AND t.index < (?1 + 1 - tree.first) / ?2`,
+		WHERE tree.chain = ?0 AND t.chain = ?0 AND t.level = 0 AND t.place < (?1 + 1 - tree.first_seq) / ?2`,
 		anchor.Chain, anchor.Seq, audit.TileWidth).Exec(ctx)
 	return err
 }

@@ -17,21 +17,23 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	if err != nil {
 		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
-	// The ledger counts by the database's clock.
-	var row struct {
-		Used, Quota int
-		Month       time.Time
-	}
-	err = s.db.NewRaw(`SELECT m.month, coalesce(q.used, 0) AS used, coalesce(q.quota, 0) AS quota
-		FROM (SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month) AS m
-		LEFT JOIN accounts AS a ON a.id = ?
-		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = m.month`, accountID).
-		Scan(ctx, &row)
+	row, err := s.monthUsage(ctx, accountID, nil) // the ledger counts by the database's clock
 	if err != nil {
 		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
 	plan.Quota = max(plan.Quota, row.Quota)
 	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
+}
+
+// monthUsed is the use of a month's quota, and a larger quota that was paid for in the month; 0: none.
+type monthUsed struct {
+	Used, Quota int
+	Month       time.Time
+}
+
+func (s *Store) monthUsage(ctx context.Context, account string, month *string) (row monthUsed, err error) {
+	err = query(s.db, "usage", named{"account": account, "month": month}).Scan(ctx, &row)
+	return row, err
 }
 
 // CountChecks counts an account's checks from one instant until another, which is not included. It fails with
@@ -137,10 +139,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 		return nil, err
 	}
 	u := &decision.Usage{Month: month.Format(decision.MonthFormat)}
-	err = s.db.NewRaw(`SELECT coalesce(q.used, 0) AS used, coalesce(q.quota, 0) AS quota
-		FROM accounts AS a
-		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = ?
-		WHERE a.id = ?`, month.Format(time.DateOnly), c.Account).Scan(ctx, &u.Used, &u.Quota)
+	used, err := s.monthUsage(ctx, c.Account, new(month.Format(time.DateOnly)))
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
 	}
@@ -148,7 +147,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
 	}
-	u.Quota = max(u.Quota, plan.Quota)
+	u.Used, u.Quota = used.Used, max(used.Quota, plan.Quota)
 	if current {
 		u.Forecast = decision.Forecast(u.Used, counts, now)
 	}

@@ -133,10 +133,7 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 
 // TakeNotices returns what owners are to be told about their endpoints. One host gets each notice.
 func (s *Store) TakeNotices(ctx context.Context) (notices []webhook.Notice, err error) {
-	err = s.db.NewRaw(`UPDATE webhook_endpoints AS w SET notice = NULL
-		FROM (SELECT account_id, notice FROM webhook_endpoints WHERE notice IS NOT NULL) AS n
-		WHERE w.account_id = n.account_id AND w.notice = n.notice
-		RETURNING w.account_id, n.notice = 'disabled' AS disabled`).Scan(ctx, &notices)
+	err = query(s.db, "take_notices").Scan(ctx, &notices)
 	return notices, withOutage(wrap(err, "taking notices about webhooks"))
 }
 

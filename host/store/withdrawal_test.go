@@ -262,8 +262,8 @@ func TestOldVersionsAreNotRead(t *testing.T) {
 	read := map[string][]int{}
 	for i := range 3 {
 		for _, table := range []string{"audit_heads", "quota_usage"} {
-			r := must(conn.pg.PgConn().Exec(t.Context(), fmt.Sprintf("SELECT pg_stat_get_xact_blocks_fetched('%s'::regclass)",
-				table)).ReadAll())(t)
+			r := must(conn.pg.PgConn().Exec(t.Context(), fmt.Sprintf(
+				"SELECT pg_stat_get_xact_blocks_fetched('%s'::regclass)", table)).ReadAll())(t)
 			read[table] = append(read[table], must(strconv.Atoi(string(r[0].Rows[0][0])))(t))
 		}
 		batch := prepared(t, l, allowedMany(t, caller, 1))

@@ -50,8 +50,8 @@ func TestRunnerRests(t *testing.T) {
 				const n = 10
 				began := time.Now()
 				queue := &steps{left: n, each: test.each, ended: stop}
-				runner := &Runner{Queue: queue, Every: func() time.Duration { return time.Second }, Late: func() time.Duration { return test.late },
-					Logger: slog.New(slog.DiscardHandler)}
+				runner := &Runner{Queue: queue, Every: func() time.Duration { return time.Second },
+					Late: func() time.Duration { return test.late }, Logger: slog.New(slog.DiscardHandler)}
 				runner.Run(ctx)
 				if rested := time.Since(began) - queue.worked; rested != (n-1)*test.rest {
 					t.Errorf("rested for %v in all, want %v after each of %d steps", rested, test.rest, n-1)

@@ -114,7 +114,9 @@ func Read(ctx context.Context, url string) (*State, error) {
 	err = errors.Join(read(ctx, tx, &s.Accounts, `SELECT id, salt, quota,
 			EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = a.id) FROM accounts AS a`),
 		read(ctx, tx, &s.Heads, "SELECT chain, seq, hash FROM audit_heads ORDER BY chain"),
-		read(ctx, tx, &s.Records, `SELECT chain, seq, kind, coalesce(at, ''), coalesce(ref, ''), account_id, key_id,
+		read(ctx, tx, &s.Records, `SELECT chain, seq, kind, CASE WHEN nonce IS NULL THEN '' ELSE
+			to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END, coalesce(ref, ''), account_id,
+			key_id,
 			type, pseudonym, nonce, score, verdict, revision, digest, leaf, hash
 			FROM (SELECT * FROM audit_records UNION ALL SELECT * FROM state_records) AS r ORDER BY chain, seq`),
 		read(ctx, tx, &s.Erased, "SELECT chain, seq, erasure, leaf, ref FROM erased_records"),

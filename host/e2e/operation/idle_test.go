@@ -11,15 +11,16 @@ import (
 	"assay/registry/expect"
 )
 
-// TestIdleHosts counts what idle hosts on 32 chains ask of the database. Ten of them would send fewer than 40 statements
-// a second in all, and each added one none that looks for contributions to the graph, events or privacy requests: they
-// take turns.
+// TestIdleHosts counts what idle hosts on 32 chains ask of the database. Ten of them would send fewer than 40
+// statements a second in all, and each added one none that looks for contributions to the graph, events or privacy
+// requests: they take turns.
 func TestIdleHosts(t *testing.T) {
 	t.Parallel()
 	const hosts, length = 4, 15 * time.Second
 	f := hosttest.NewFleet(t, hosts)
 	_, err := f.Conn.Exec(t.Context(), `INSERT INTO audit_heads (chain, seq, hash)
-			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8')) FROM generate_series(1, 31) AS n;
+			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8'))
+			FROM generate_series(1, 31) AS n;
 		INSERT INTO graph_progress (chain) SELECT generate_series(1, 31)`)
 	expect.NoError(t, err)
 	var mu sync.Mutex
@@ -52,8 +53,10 @@ func TestIdleHosts(t *testing.T) {
 		}
 	}
 	seconds := int(length / time.Second)
-	expect.That(t, all > 0 && all < 40*hosts/10*seconds, "%d idle hosts sent %d statements in %d s", hosts, all, seconds)
+	expect.That(t, all > 0 && all < 40*hosts/10*seconds, "%d idle hosts sent %d statements in %d s", hosts, all,
+		seconds)
 	for text, most := range map[string]int{"graph_contributions": 2, "webhook_events": 5, "subject_requests": 2} {
-		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text), seconds)
+		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text),
+			seconds)
 	}
 }

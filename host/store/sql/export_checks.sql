@@ -1,5 +1,5 @@
 -- A page of a subject's checks in chain order, each with its webhook event, feedback and review.
-SELECT r.ref, r.at, r.type, r.score, r.verdict, r.key_id,
+SELECT r.ref, r.recorded_at, r.type, r.score, r.verdict, r.key_id,
     e.event, e.state, e.sequence, e.attempts, e.occurred_at, e.next_attempt_at, e.settled_at, e.sealed_payload,
     a.number, a.sealed_exchange,
     f.label, f.sealed_note, f.given_at, v.state AS review, v.sealed_reason AS review_reason,

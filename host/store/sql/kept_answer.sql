@@ -1,3 +1,3 @@
 -- An answer that ledger_append would not replace.
 SELECT request, sealed FROM answers
-WHERE chain = ?chain AND account_id = ?account AND key = ?key AND at > now() - interval '24 hours'
+WHERE chain = ?chain AND account_id = ?account AND key_hash = ?key AND kept_at > now() - interval '24 hours'

@@ -1,12 +1,12 @@
 -- A page of an account's checks, newest first. It reads ?reads records at most: the last one that it reads comes back
 -- even if it does not match, and the next page starts after it.
-SELECT ref, at, recorded_at, type, score, verdict, key_id, revision, overridden, matches, number
+SELECT ref, recorded_at, type, score, verdict, key_id, revision, overridden, matches, number
 FROM (
     SELECT r.*, row_number() OVER (ORDER BY r.recorded_at DESC, r.ref DESC) AS number,
         (?verdict = '' OR r.verdict = ?verdict) AND (?type = '' OR r.type = ?type)
         AND (?key = '' OR r.key_id = ?key) AS matches
     FROM (
-        SELECT r.ref, r.at, r.recorded_at, r.type, r.score, r.verdict, r.key_id, r.revision,
+        SELECT r.ref, r.recorded_at, r.type, r.score, r.verdict, r.key_id, r.revision,
             r.digest IS NOT NULL AS overridden
         FROM ?records AS r
         WHERE r.chain = ?chain AND r.account_id = ?account AND r.kind = 'check'
