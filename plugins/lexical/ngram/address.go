@@ -3,6 +3,8 @@
 package ngram
 
 import (
+	_ "embed"
+	"strings"
 	"unicode/utf8"
 
 	"assay/plugins/internal/suffix"
@@ -35,4 +37,45 @@ func head(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// alphabets has a line for each language in Latin letters: its letters outside ASCII, each with the one that it is read
+// as.
+//
+//go:embed alphabets.txt
+var alphabets string
+
+// Plain takes the accents off a name that one language may have. Lists of honest sites hardly hold such names, so that a
+// model would learn that accents are suspicious.
+func Plain(name string) string {
+	at := strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
+	if at < 0 {
+		return name
+	}
+	if r, _ := utf8.DecodeRuneInString(name[at:]); r > 'ỹ' || r > 'ț' && r < 'ạ' {
+		return name // another script
+	}
+	for alphabet := range strings.Lines(alphabets) {
+		if plain, ok := spell(name, alphabet); ok {
+			return plain
+		}
+	}
+	return name
+}
+
+// spell returns name without accents. ok is false if alphabet lacks one of its letters.
+func spell(name, alphabet string) (plain string, ok bool) {
+	for from, r := range name {
+		if r < utf8.RuneSelf {
+			continue
+		}
+		at := strings.IndexRune(alphabet, r)
+		if at < 0 {
+			return "", false
+		}
+		size := utf8.RuneLen(r)
+		rest, ok := spell(name[from+size:], alphabet)
+		return name[:from] + alphabet[at+size:at+size+1] + rest, ok
+	}
+	return name, true
 }
