@@ -45,7 +45,7 @@ func head(s string, n int) string {
 //go:embed alphabets.txt
 var alphabets string
 
-// Plain takes the accents off a name that one language may have. Lists of honest sites hardly hold such names, so that a
+// Plain takes the accents off a name that one language may have. Lists of honest sites hardly hold such names, so a
 // model would learn that accents are suspicious.
 func Plain(name string) string {
 	at := strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
