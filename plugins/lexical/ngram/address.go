@@ -56,26 +56,18 @@ func Plain(name string) string {
 		return name // another script
 	}
 	for alphabet := range strings.Lines(alphabets) {
-		if plain, ok := spell(name, alphabet); ok {
+		known := true
+		plain := strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf {
+				return r
+			}
+			at := strings.IndexRune(alphabet, r)
+			known = known && at >= 0
+			return rune(alphabet[max(at, 0)+utf8.RuneLen(r)])
+		}, name)
+		if known {
 			return plain
 		}
 	}
 	return name
-}
-
-// spell returns name without accents. ok is false if alphabet lacks one of its letters.
-func spell(name, alphabet string) (plain string, ok bool) {
-	for from, r := range name {
-		if r < utf8.RuneSelf {
-			continue
-		}
-		at := strings.IndexRune(alphabet, r)
-		if at < 0 {
-			return "", false
-		}
-		size := utf8.RuneLen(r)
-		rest, ok := spell(name[from+size:], alphabet)
-		return name[:from] + alphabet[at+size:at+size+1] + rest, ok
-	}
-	return name, true
 }
