@@ -60,6 +60,12 @@ func (m *match) token() (from, to int) {
 	return strings.LastIndexByte(m.label[:m.start], '-') + 1, to
 }
 
+// isGlued reports whether the part of the label between hyphens begins or ends with the brand, letter for letter.
+func (m *match) isGlued() bool {
+	from, to := m.token()
+	return (m.start == from || m.end == to) && m.written() == m.Key
+}
+
 // isGluedToBait reports whether the part of the label between hyphens is the brand and bait words.
 func (m *match) isGluedToBait() bool {
 	from, to := m.token()

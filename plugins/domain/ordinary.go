@@ -26,8 +26,8 @@ const ordinaryWords = "" +
 	"freelancer frontier frontiere frontiers gametop gamin gamstop garden gardin garvin gazette gazzetta geezer " +
 	"gigabytes glitch goggle gomail googly gopay grail grapple greyhound guarda gunther hamster harmony harvard " +
 	"health heather heureka hilton hinted hinton hmail hoopla hostel hostels hotel hotell hotels hovels " +
-	"huntington ibtimes icloudy ilpost impost incline indeed independent indexed induit inmost inpact instant " +
-	"instinct insult integ interact interest interia interim interna internet interpola interpole intranet " +
+	"huntington ibtimes icloudy ilpost imports impost incline indeed independent indexed induit inmost inpact " +
+	"instant instinct insult integ interact interest interia interim interna internet interpola interpole intranet " +
 	"intuito inuit invidia irunes justest karna kartier kinder kingston kingstown klara klima kontakt kontakte " +
 	"kotak krake kraker kramer krill labanca lacosta lanada lanzada larget latices latines leather ledge ledgers " +
 	"lemonade letterbox libation libera liberation libra libre linted lithub lobby locket lodger logger logistic " +
@@ -41,13 +41,13 @@ const ordinaryWords = "" +
 	"princeton progressive prudential pumas pumble pyspace python pythons quicken quicker quicket quote quoted " +
 	"quotes quotev rabbi radium raible raketen random rattle razada reactor reaktor realtor record reddot redit " +
 	"reduit reeboks reedit relator rendit renters repubblica republica resters retalk retters reuters revolt " +
-	"revolution ricard ricards rolex romance routers royale rumble salando salomons samson sanford sattle " +
+	"revolution ricard ricards riccardo rolex romance routers royale rumble salando salomons samson sanford sattle " +
 	"scheele scholastic scopes scribe scribed seagate searx sechat seedily shape shared shelf shell shelter " +
 	"shelves shoppe shopper shrill shutter siegel simple sketchers skill skills skin skins skye slopes smart " +
 	"snipes softback solan solano solomon sophora sorbes southwest sparrow speediest spegel spiegel spotlight " +
-	"spring springen springer sprinter stafford stamford stanford staple stapler staples starter steal steamer " +
-	"steams steife stiff stitch storage strade stream strike stringer strip stripes stripo strive surpass sweden " +
-	"swift swiss swisspor swissport switch swype synchron synchrony target targets tattle tauren team teams " +
+	"spring springen springer sprinter stafford stamford stanford staple stapler staples starter starto steal " +
+	"steamer steams steife stiff stitch storage strade stream strike stringer strip stripes stripo strive surpass " +
+	"sweden swift swiss swisspor swissport switch swype synchron synchrony target targets tattle tauren team teams " +
 	"telegraf telegraph template terrell tetrade texels thesaurus tichy tiffany tinderbox tinted titter torget " +
 	"toyoda trade trapped tremor tresor trevor trezoro trist truest trugst truism trust trusted tumbar tumble " +
 	"tumbler turist tweet tweeter twister twitcher twitchy ulster underground union utilities utility vanguard " +

@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"assay/plugins/internal/bait"
 	"assay/plugins/internal/brand"
@@ -82,6 +83,11 @@ func (f *finding) scoreExact(h *host) {
 	case m.Kind() == brand.Short:
 		switch {
 		case !m.delimited:
+			from, _ := m.token()
+			if m.isGluedToBait() && !m.namesBank(h) && (!wordlist.Has(shortWords, m.Key) ||
+				m.start == from && wordlist.Has("evri gls irs ups ", m.Key)) { // the others begin other words
+				f.set(codeCombined, reviewPoints)
+			}
 		case strong && (r.onlyBait || !wordlist.Has(shortWords, m.Key)) && !m.namesBank(h):
 			f.set(codeCombined, reviewPoints)
 		default:
@@ -164,6 +170,8 @@ func (f *finding) scoreSubstituted() {
 		f.code = codeHomograph
 	}
 	switch {
+	case letters < 5 && m.foreign && m.isWholeLabel() && !m.isWordWithAccent():
+		f.points = blockPoints
 	case m.Kind() == brand.Short:
 		if m.delimited && m.hasStrongBait() && m.around.onlyBait {
 			f.set(codeSimilar, 45)
@@ -179,11 +187,22 @@ func (f *finding) scoreSubstituted() {
 	}
 }
 
+// isWordWithAccent reports whether a vowel has an accent in a brand that is also a word, as in über.
+func (m *match) isWordWithAccent() bool {
+	r, _ := utf8.DecodeRuneInString(m.mine)
+	_, how := asASCII(r)
+	return how == accented && isVowel(m.theirs[0]) &&
+		(m.Kind() == brand.Word || wordlist.Has(shortWords, m.Key) || wordlist.Has("nike uber ", m.Key))
+}
+
 // scoreLookalike scores a brand with other Latin letters in place of its own.
 func (f *finding) scoreLookalike() {
 	m := &f.match
 	letters := len(m.Key)
 	switch {
+	case m.Kind() == brand.Coined && m.delimited && letters >= coinedLetters && letters < 8 && m.changes > 1 &&
+		typoOf(m.written(), m.Key).kind == swapped: // netfilx, because i and l look alike
+		f.set(codeTypo, reviewPoints)
 	case m.Kind() == brand.Short || letters < 5 || isOrdinary(m.written()) || letters < 8 && m.changes > 1:
 	case m.Kind() == brand.Word:
 		if m.delimited && letters >= 6 {
@@ -238,13 +257,18 @@ func (f *finding) scoreTypo(h *host) {
 	case m.Kind() == brand.Word || m.Kind() == brand.Site && isOrdinary(m.Key):
 		switch {
 		case !likely || letters < 6:
+		case m.Kind() == brand.Word && m.delimited && !m.typo.multiple && !m.isNumbered() &&
+			(!h.Private || h.OnSharedHosting()) &&
+			(m.typo.kind == swapped || m.typo.kind == doubled || m.typo.kind == extra && sameFirst):
+			f.set(codeTypo, reviewPoints) // no word has such a slip
 		case h.OnSharedHosting(), baited:
 			f.points = 34
 		case letters >= 8 && sameFirst && m.isWholeLabel():
 			f.points = 28
 		}
 	case m.edits == 1 && m.isOtherName():
-	case letters < 8 && m.isSplitByHyphen(): // two words that resemble the name by chance
+	case letters < 8 && m.isSplitByHyphen(), !likely && len(m.label) <= 10 && strings.Contains(written, "-"):
+		// two words that resemble the name by chance
 	case m.edits == 1 && letters < coinedLetters:
 		if m.delimited && likely && sameFirst || baited {
 			f.points = 28
@@ -333,6 +357,8 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f = scoreMatch(h, m)
 	case m.isWholeLabel() && continuesAddress(m.Brand, following, after == ""):
 		f.set(codeAddressInside, blockPoints)
+	case m.Kind() <= brand.Word && len(m.Key) >= coinedLetters && m.fillsAddress(0, len(m.label)):
+		f.set(codeMissingDot, blockPoints)
 	case m.Kind() == brand.Coined && strong && m.delimited:
 		f.set(codeSubdomain, reviewPoints)
 	}

@@ -104,7 +104,7 @@ func (s *search) visitExact(name, from int) {
 	n, of := int(index.names[name].length), int(index.names[name].of)
 	m := match{Brand: brandOf(of), number: of, label: s.label, start: int(s.skeleton.begin[from]),
 		end: int(s.skeleton.end[from+n-1])}
-	if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
+	if m.setDelimited(); m.Kind() == brand.Short && !m.delimited && !m.isGlued() {
 		return // short keys occur inside many words
 	}
 	if m.classify() {
@@ -151,7 +151,7 @@ func (s *search) searchMisspellings() {
 	label := s.label
 	var tried spans
 	hyphen := strings.IndexByte(label, '-')
-	if hyphen < 0 || s.skeleton.n >= 10 {
+	if hyphen < 0 || s.skeleton.n >= 10 || s.skeleton.n >= 8 && hyphen >= 3 && hyphen < len(label)-3 {
 		s.try(&tried, 0, len(label))
 	}
 	for at := 0; hyphen >= 0 && at < len(label); {

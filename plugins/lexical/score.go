@@ -56,6 +56,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(lowest, signalNameKnown, sdk.Join("Listed as a site of ", owner))
 		return sdk.Scored
 	}
+	w.host.Name = ngram.Plain(w.host.Name)
 	w.scoreName(c, &w.host)
 	return sdk.Scored
 }

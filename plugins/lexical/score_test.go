@@ -133,6 +133,29 @@ func TestSubdomainsOfOwnersDoNotCount(t *testing.T) {
 	}
 }
 
+// A name with the accents of a language is judged as the one without. Accents that no language combines are left.
+func TestAccentsDoNotCount(t *testing.T) {
+	t.Parallel()
+	for accented, plain := range map[string]string{
+		"café-des-arts.fr": "cafe-des-arts.fr", "bébé-coquelicot.com": "bebe-coquelicot.com",
+		"maçonnerie-léger.fr": "maconnerie-leger.fr", "œuvre-forêt.org": "ouvre-foret.org", "noël.be": "noel.be",
+		"bäckerei-jürgens.de": "backerei-jurgens.de", "fußpflege-krüger.de": "fuspflege-kruger.de",
+		"pingüino-niños.com": "pinguino-ninos.com", "construção.com.br": "construcao.com.br",
+		"bålstad-måleri.se": "balstad-maleri.se", "rødgrød.dk": "rodgrod.dk", "kjærlighet.no": "kjarlighet.no",
+		"květinářství-růže.cz": "kvetinarstvi-ruze.cz", "księgowość-łódź.pl": "ksiegowosc-lodz.pl",
+		"könyvelő-győr.hu": "konyvelo-gyor.hu", "çiçekçi-gül.com": "cicekci-gul.com",
+		"șoferi-brașov.ro": "soferi-brasov.ro",
+		"tiếngviệt.vn":     "tiengviet.vn", "đại-dươngxanh.com": "dai-duongxanh.com", "città-così.it": "citta-cosi.it",
+	} {
+		if got, want := points(t, accented), points(t, plain); got != want {
+			t.Errorf("%s scores %d, and %s %d", accented, got, plain, want)
+		}
+	}
+	if points(t, "ṿàmḟõre.com") <= points(t, "vamfore.com") {
+		t.Error("accents of no language do not count")
+	}
+}
+
 // A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on.
 func TestSuffixAloneIsNoReason(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@
 package ngram
 
 import (
+	_ "embed"
+	"strings"
 	"unicode/utf8"
 
 	"assay/plugins/internal/suffix"
@@ -35,4 +37,37 @@ func head(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// alphabets has a line for each language in Latin letters: its letters outside ASCII, each with the one that it is read
+// as.
+//
+//go:embed alphabets.txt
+var alphabets string
+
+// Plain takes the accents off a name that one language may have. Lists of honest sites hardly hold such names, so a
+// model would learn that accents are suspicious.
+func Plain(name string) string {
+	at := strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
+	if at < 0 {
+		return name
+	}
+	if r, _ := utf8.DecodeRuneInString(name[at:]); r > 'ỹ' || r > 'ț' && r < 'ạ' {
+		return name // another script
+	}
+	for alphabet := range strings.Lines(alphabets) {
+		known := true
+		plain := strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf {
+				return r
+			}
+			at := strings.IndexRune(alphabet, r)
+			known = known && at >= 0
+			return rune(alphabet[max(at, 0)+utf8.RuneLen(r)])
+		}, name)
+		if known {
+			return plain
+		}
+	}
+	return name
 }

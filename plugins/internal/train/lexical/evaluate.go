@@ -13,11 +13,11 @@ import (
 	"assay/plugins/internal/train"
 )
 
-// The layer's scale of points: an uninformative name has 0, and its range is that of the manifest.
+// The layer's scale of points: an uninformative name has 0.
 const (
-	perUnit = 20 // points per unit of log-odds
-	lowest  = -45
-	highest = 70
+	perUnit = 20  // points per unit of log-odds
+	lowest  = -38 // of the layer
+	proven  = 92  // from which the layer blocks
 )
 
 // model is what the layer stores.
@@ -40,13 +40,12 @@ func fit(rows []row, indices []int32) *model {
 // bias returns the points that make the odds of a name that tells nothing even.
 func bias() float64 { return -perUnit * math.Log(prevalence) }
 
-// points returns the points that the layer gives to a row.
+// points returns the points of a row before the layer holds them to what may block.
 func (m *model) points(r *row) float64 {
 	if brand.OwnerName(&r.Host) != "" {
 		return lowest
 	}
-	points := perUnit*r.margin(m.weights) + bias() + float64(r.more)
-	return min(max(math.Floor(points+0.5), lowest), highest)
+	return max(math.Floor(perUnit*r.margin(m.weights)+bias()+float64(r.more)+0.5), lowest)
 }
 
 // minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
@@ -110,35 +109,62 @@ func report(out io.Writer, rows []row, points []float64) {
 	}
 }
 
-// leaveOut prints how well models find the rows of each source of reports that they did not train on, among the honest
-// names that validate.
+// review is the number of points from which a name's style leads to a review.
+const review = 47
+
+// leaveOut prints what models say of each source that they did not train on: how well they find its reports among the
+// honest names that validate, or how many of its honest names they would have reviewed or blocked.
 func leaveOut(out io.Writer, rows []row, indices, validate []int32, progress train.Progress) {
-	sources := map[string][]int32{}
-	for _, i := range indices {
-		if rows[i].Malicious {
-			sources[rows[i].Source] = append(sources[rows[i].Source], i)
-		}
-	}
-	fmt.Fprintf(out, "\n%-28s %8s %8s  %s\n", "left out", "rows", "AUC", "recall at 1% and 0.1% false positives")
-	var aucs, recalls float64
-	for _, source := range slices.Sorted(maps.Keys(sources)) {
-		some := slices.DeleteFunc(slices.Clone(indices), func(i int32) bool { return rows[i].Source == source })
-		m := fit(rows, some)
-		var scores []float64
-		var malicious []bool
-		for _, i := range append(slices.Clone(validate), sources[source]...) {
-			if r := &rows[i]; !r.Malicious || r.Source == source {
-				scores, malicious = append(scores, m.points(r)), append(malicious, r.Malicious)
+	for _, malicious := range [...]bool{true, false} {
+		sources := map[string][]int32{}
+		for _, i := range indices {
+			if r := &rows[i]; r.Malicious == malicious {
+				sources[r.Source] = append(sources[r.Source], i)
 			}
 		}
-		curve := eval.NewCurve(scores, malicious)
-		auc, _ := curve.AUC()
-		recall := curve.At(0.01).Recall
-		aucs, recalls = aucs+auc, recalls+recall
-		fmt.Fprintf(out, "%-28s %8d %8.4f  %.3f %.3f\n", source, len(sources[source]), auc, recall,
-			curve.At(0.001).Recall)
-		progress("without %s", source)
+		heading := "AUC, recall at 1% and 0.1% false positives"
+		if !malicious {
+			heading = "share with the points of a review and of a block"
+		}
+		fmt.Fprintf(out, "\n%-28s %8s  %s\n", "left out", "rows", heading)
+		var sums [3]float64
+		for _, source := range slices.Sorted(maps.Keys(sources)) {
+			left := sources[source]
+			some := slices.DeleteFunc(slices.Clone(indices), func(i int32) bool {
+				return rows[i].Source == source && rows[i].Malicious == malicious
+			})
+			figures := measure(fit(rows, some), rows, left, validate)
+			fmt.Fprintf(out, "%-28s %8d  %.4f\n", source, len(left), figures)
+			for i, f := range figures {
+				sums[i] += f / float64(len(sources))
+			}
+			progress("without %s", source)
+		}
+		fmt.Fprintf(out, "%-28s %8d  %.4f\n", "mean", len(sources), sums)
 	}
-	n := float64(len(sources))
-	fmt.Fprintf(out, "%-28s %8s %8.4f  %.3f\n", "mean", "", aucs/n, recalls/n)
+}
+
+// measure returns a line of leaveOut for the rows at left.
+func measure(m *model, rows []row, left, validate []int32) (figures [3]float64) {
+	if !rows[left[0]].Malicious {
+		for _, i := range left {
+			points := m.points(&rows[i])
+			for at, bar := range [...]float64{review, proven} {
+				if points >= bar {
+					figures[at] += 1 / float64(len(left))
+				}
+			}
+		}
+		return figures
+	}
+	var scores []float64
+	var malicious []bool
+	for _, i := range append(slices.Clone(validate), left...) {
+		if r := &rows[i]; !r.Malicious || r.Source == rows[left[0]].Source {
+			scores, malicious = append(scores, m.points(r)), append(malicious, r.Malicious)
+		}
+	}
+	curve := eval.NewCurve(scores, malicious)
+	auc, _ := curve.AUC()
+	return [3]float64{auc, curve.At(0.01).Recall, curve.At(0.001).Recall}
 }

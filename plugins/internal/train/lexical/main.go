@@ -38,7 +38,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.emails, "emails", "", "`file` of labelled addresses, whose mail domains are not learned")
 	flags.StringVar(&o.out, "out", "", "`folder` for the model; without it, none is written")
 	flags.StringVar(&o.validation, "validation", "", "`file` to write the rows of the validation to")
-	flags.BoolVar(&o.leaveOut, "leave-out", false, "also measure models without each source of reports")
+	flags.BoolVar(&o.leaveOut, "leave-out", false, "also measure models without each source")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -70,6 +70,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	some := domains[:0]
 	var names []string
 	for _, d := range domains {
+		d.Host.Name = ngram.Plain(d.Host.Name)
 		if !d.TestOnly {
 			some, names = append(some, d), append(names, d.Host.Name)
 		}

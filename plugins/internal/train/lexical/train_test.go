@@ -76,7 +76,7 @@ func TestTrainingReproducible(t *testing.T) {
 	if !maps.Equal(files[0], files[1]) {
 		t.Fatal("two trainings gave different files")
 	}
-	for _, want := range []string{"openphish ", "reports1 ", "mean "} {
+	for _, want := range []string{"openphish ", "reports1 ", "list0 ", "mean "} {
 		if !strings.Contains(outs[0], "\n"+want) {
 			t.Errorf("the report has no line for %s: %s", want, outs[0])
 		}
