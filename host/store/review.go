@@ -164,8 +164,8 @@ func (s *Store) openCase(row caseRow) (decision.Case, error) {
 		review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
 	}
 	return decision.Case{Review: *review, Enclosed: review.Value != nil || review.Contact != nil,
-		Account: row.AccountID, Type: row.Type, Score: row.Score, Verdict: row.Verdict, Timestamp: timestamp(row.RecordedAt),
-		Revision: row.Revision, Reviewer: row.Reviewer}, err
+		Account: row.AccountID, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
+		Timestamp: timestamp(row.RecordedAt), Revision: row.Revision, Reviewer: row.Reviewer}, err
 }
 
 // OpenCase returns a review with its value and contact to the person who has taken it. It fails with

@@ -213,7 +213,8 @@ func goClient(t *testing.T, url, key string) {
 		"explanation: %+v, %v", explained, err)
 	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
 		Request: valid})
-	expect.That(t, err == nil && asked.State == "asked" && asked.Value != nil, "asking for a review: %+v, %v", asked, err)
+	expect.That(t, err == nil && asked.State == "asked" && asked.Value != nil, "asking for a review: %+v, %v", asked,
+		err)
 	review, err := assay.Review(t.Context(), result.Ref)
 	expect.That(t, err == nil && review.Reason == "Our shop.", "review: %+v, %v", review, err)
 	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
