@@ -39,9 +39,10 @@ type latest struct {
 	Lists      string // a digest of what is known of them
 }
 
-// unchanged returns what a probe saw lately, or nil.
+// unchanged returns what a probe saw lately, or nil. A store that nobody watches has none: a command must see what was
+// stored just before.
 func (s *Store) unchanged() *latest {
-	if l := s.watched.latest.Load(); l != nil && time.Since(l.At) < 2*probeInterval {
+	if l := s.watched.latest.Load(); s.watched.watching.Load() && l != nil && time.Since(l.At) < 2*probeInterval {
 		return l
 	}
 	return nil
@@ -58,6 +59,7 @@ type watched struct {
 	condition atomic.Pointer[condition]    // nil: not probed yet
 	clock     atomic.Pointer[clockReading] // nil: not read yet
 	latest    atomic.Pointer[latest]       // nil: not probed yet, or changed since
+	watching  atomic.Bool                  // Watch runs
 	alive     atomic.Int64                 // hosts, as of this host's last beat
 	full      atomic.Bool                  // the last batch failed because the disk was full
 	lost      atomic.Bool                  // answered records are lost, see Ledger.Guard
@@ -82,6 +84,8 @@ func (s *Store) time() time.Time {
 
 // Watch probes the database until ctx ends.
 func (s *Store) Watch(ctx context.Context) {
+	s.watched.watching.Store(true)
+	defer s.watched.watching.Store(false)
 	for ctx.Err() == nil {
 		wait := probeInterval
 		if s.Probe(ctx); len(s.Problems()) > 0 {

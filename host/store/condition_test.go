@@ -193,6 +193,7 @@ func TestProbeAnswersPolls(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
+	a.watched.watching.Store(true)
 	noError(t, b.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
 	known := int64(0)
 	poll := func() (seen string) {
@@ -214,6 +215,10 @@ func TestProbeAnswersPolls(t *testing.T) {
 	importList(t, b, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
 	a.watched.latest.Load().At = time.Now() // however slow the test is
 	expect(t, "before the next probe", poll(), "0 0 0 0")
+	a.watched.watching.Store(false) // as in a command
+	signed, _, err := a.LastActivation(t.Context())
+	holds(t, err == nil && strings.Contains(signed, "the second"), "without a watch: %q, %v", signed, err)
+	a.watched.watching.Store(true)
 	probed(t, a)
 	expect(t, "after the next probe", poll(), "1 1 1 1")
 	expect(t, "nothing new", poll(), "1 0 1 1")

@@ -58,6 +58,7 @@ func (s *Store) Activate(ctx context.Context, a activation.Signed) error {
 		refused, err = s.activate(ctx, a)
 		return err
 	})
+	s.watched.latest.Store(nil) // another activation may have been the reason for a refusal
 	if err == nil && refused != "" {
 		err = activation.ErrSuperseded
 	}

@@ -111,9 +111,12 @@ func (r *chaosRun) databaseFaults() []chaosFault {
 	}
 	return []chaosFault{
 		of(chaosFault{kind: "SIGSTOP of Postgres", reason: notResponding}, func(_ context.Context, during func()) {
-			processes := r.postgresProcesses()
-			for _, pid := range processes {
-				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			var processes []int
+			for known := -1; known < len(processes); { // one may be forked while the others are stopped
+				known, processes = len(processes), r.postgresProcesses()
+				for _, pid := range processes {
+					_ = syscall.Kill(pid, syscall.SIGSTOP)
+				}
 			}
 			during()
 			for _, pid := range processes {
