@@ -17,6 +17,15 @@ import (
 // ErrLocked means that another process uses the directory of a witness.
 var ErrLocked = errors.New("another process uses the directory")
 
+// dirLock is a locked directory.
+type dirLock struct{ *os.File }
+
+// Close ends the lock before it closes the file: a child process between fork and exec shares the open file, and would
+// keep one that is merely closed locked.
+func (l dirLock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
+}
+
 // lockDir locks a directory until the result is closed or the process ends.
 func lockDir(dir string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -27,7 +36,7 @@ func lockDir(dir string) (io.Closer, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
-	return f, nil
+	return dirLock{f}, nil
 }
 
 // readState returns the head of the newest cosigned checkpoint of a log, or of the empty tree if there is none. A file
