@@ -118,6 +118,7 @@ func runHAProxy(t *testing.T, program string) string {
   timeout connect 5s
   timeout client 1m
   timeout server 1m
+  timeout check 10s
   retries %d
   option redispatch 1
 listen assay
