@@ -144,7 +144,7 @@ func TestConcurrentErasures(t *testing.T) {
 	expect(t, "checks erased", total, 1)
 	verifyLedger(t, hosts[0])
 
-	// Hosts are told of an erasure with its commit.
+	// Hosts learn of an erasure when it commits.
 	s, l := hosts[0], ledgerOn(t, hosts[0], LedgerConfig{})
 	records := []check.Record{allowed(t, caller)}
 	noError(t, l.Append(t.Context(), records...))

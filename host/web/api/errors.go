@@ -106,7 +106,7 @@ type refused struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// answerTo returns the status and body for an error of a JSON endpoint. An error that is no refusal is internal, and
+// answerTo returns the status and body for an error of a JSON endpoint. An error that is not a refusal is internal:
 // the client does not see its text.
 func answerTo(err error) (status int, body failure) {
 	var (
