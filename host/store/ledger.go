@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -296,5 +297,9 @@ func (l *Ledger) Close() error {
 		b.close()
 	}
 	l.work.Wait()
-	return errors.Join(l.db.Close(), l.settler.Close(), l.answered.Save())
+	err := l.db.Close()
+	if errors.Is(err, net.ErrClosed) { // a connection was abandoned, which closed it
+		err = nil
+	}
+	return errors.Join(err, l.settler.Close(), l.answered.Save())
 }
