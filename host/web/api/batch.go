@@ -1,12 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
@@ -54,28 +54,20 @@ func renderBatch(answers []check.Answer) []byte {
 // decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its
 // item. An invalid batch returns an invalidBody.
 func decodeBatch(body []byte) ([]check.Item, error) {
-	members, err := decodeObject(body, "checks")
-	if err != nil {
+	b, problems, err := unmarshal[struct {
+		Checks []jsontext.Value `json:"checks"`
+	}](body, "checks")
+	if err = cmp.Or(err, problems.first()); err != nil {
 		return nil, err
 	}
-	checks := members["checks"]
-	if checks != nil && checks.Kind() != '[' {
-		return nil, invalidBody("checks must be an array, not " + kindName(checks.Kind()))
-	}
-	var requests []jsontext.Value
-	if checks != nil {
-		if err := json.Unmarshal(checks, &requests); err != nil {
-			return nil, fmt.Errorf("decoding vetted checks: %w", err)
-		}
-	}
-	switch n := len(requests); {
+	switch n := len(b.Checks); {
 	case n == 0:
 		return nil, invalidBody(fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch))
 	case n > check.MaxBatch:
 		return nil, invalidBody(fmt.Sprintf("checks contains more than %d requests", check.MaxBatch))
 	}
-	items := make([]check.Item, len(requests))
-	for i, request := range requests {
+	items := make([]check.Item, len(b.Checks))
+	for i, request := range b.Checks {
 		q, err := decode(request)
 		if err == nil && len(q.fields) == 0 {
 			err = q.noField()

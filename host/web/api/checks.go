@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/check"
@@ -64,45 +65,52 @@ func (s *Server) showCheck(c *fiber.Ctx) error {
 	})
 }
 
-// decodeQuery reads a search as strictly as a check request. Errors are of type invalidBody or *entity.InvalidError.
+// selection is what searches and exports have in common.
+type selection struct {
+	Verdict string `json:"verdict"`
+	Type    string `json:"type"`
+	Key     string `json:"key"`
+	From    string `json:"from"`
+	Until   string `json:"until"`
+}
+
+// query returns the query for a selection. The error is an *entity.InvalidError.
+func (s selection) query() (q decision.Query, err error) {
+	q = decision.Query{Verdict: check.Verdict(s.Verdict), Type: entity.Type(s.Type), Key: s.Key}
+	if q.From, err = timeOf(s.From, "from"); err == nil {
+		q.Until, err = timeOf(s.Until, "until")
+	}
+	return q, err
+}
+
+// decodeQuery reads a search. Errors are of type invalidBody or *entity.InvalidError.
 func decodeQuery(body []byte) (q decision.Query, err error) {
-	members, err := decodeObject(body, "")
-	if err != nil {
+	var b struct {
+		values
+		selection
+
+		After string         `json:"after"`
+		Limit jsontext.Value `json:"limit"`
+	}
+	if err := decodeObject(body, &b); err != nil {
 		return q, err
 	}
-	if q, err = readSelection(members.text); err != nil {
-		return q, err
-	}
-	after, err := members.text("after")
-	if err != nil {
+	if q, err = b.query(); err != nil {
 		return q, err
 	}
 	q.Limit = decision.DefaultPage
-	if limit := members["limit"]; limit != nil {
-		q.Limit, _ = strconv.Atoi(string(limit)) // 0, which is invalid, for everything but a whole number
+	if b.Limit != nil && b.Limit.Kind() != 'n' {
+		q.Limit, _ = strconv.Atoi(string(b.Limit)) // 0, which is invalid, for everything but a whole number
 	}
-	if after != "" {
-		if q.After, err = decision.ParseCursor(after); err != nil {
+	if b.After != "" {
+		if q.After, err = decision.ParseCursor(b.After); err != nil {
 			return q, err
 		}
 	}
-	if q.Entity, err = members.value(); err != nil {
+	if q.Entity, err = b.entity(); err != nil {
 		return q, err
 	}
 	return q, q.Validate()
-}
-
-// readSelection reads the fields of a query that searches and exports have in common.
-func readSelection(text func(name string) (string, error)) (q decision.Query, err error) {
-	texts, err := textsOf(text, "verdict", "type", "key", "from", "until")
-	if err != nil {
-		return q, err
-	}
-	q = decision.Query{Verdict: check.Verdict(texts[0]), Type: entity.Type(texts[1]), Key: texts[2]}
-	if q.From, err = timeOf(texts[3], "from"); err == nil {
-		q.Until, err = timeOf(texts[4], "until")
-	}
-	return q, err
 }
 
 // timeOf returns the time that a field names, or the zero time if the field is empty.
@@ -115,32 +123,4 @@ func timeOf(text, field string) (time.Time, error) {
 		return t, &entity.InvalidError{Field: field, Reason: "must be a time such as 2026-01-15T10:30:00Z"}
 	}
 	return t.UTC(), nil
-}
-
-// value returns the entity that a body names by its value, or nil if it names none.
-func (members object) value() (*entity.Entity, error) {
-	country, err := members.country()
-	if err != nil {
-		return nil, err
-	}
-	var found *entity.Entity
-	for _, t := range entity.Types() {
-		value := members[string(t)]
-		if value == nil {
-			continue
-		}
-		if found != nil {
-			return nil, invalidBody("at most one of domain, email, phone or iban can be given: the one that was scored")
-		}
-		text, err := textOf(value, string(t))
-		if err != nil {
-			return nil, err
-		}
-		e, err := entity.Parse(t, text, country)
-		if err != nil {
-			return nil, err
-		}
-		found = &e
-	}
-	return found, nil
 }

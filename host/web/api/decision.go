@@ -25,21 +25,22 @@ type Explainer interface {
 // explain serves POST /gdpr/explain.
 func (s *Server) explain(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		members, ref, err := readRef(c.Request())
+		var b aboutCheck
+		err := readObject(c.Request(), &b)
 		if err == nil {
-			err = privacy.ValidateRef("ref", ref)
+			err = privacy.ValidateRef("ref", b.Ref)
 		}
 		if err != nil {
 			return err
 		}
-		value, err := members.value()
+		value, err := b.entity()
 		if err != nil {
 			return err
 		}
 		if value == nil {
 			return check.NoFieldError{}
 		}
-		explained, err := s.cfg.Explainer.Explain(work, caller, ref, *value)
+		explained, err := s.cfg.Explainer.Explain(work, caller, b.Ref, *value)
 		return s.reply(c, explained, err)
 	})
 }
@@ -47,24 +48,24 @@ func (s *Server) explain(c *fiber.Ctx) error {
 // askReview serves POST /gdpr/review.
 func (s *Server) askReview(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		members, ref, err := readRef(c.Request())
+		var b struct {
+			aboutCheck
+
+			Reason  string `json:"reason"`
+			Contact string `json:"contact"`
+		}
+		err := readObject(c.Request(), &b)
+		asking := decision.Asking{Reason: b.Reason, Contact: b.Contact}
+		if err == nil {
+			err = asking.Validate(b.Ref)
+		}
+		if err == nil {
+			asking.Entity, err = b.entity()
+		}
 		if err != nil {
 			return err
 		}
-		var asking decision.Asking
-		if asking.Reason, err = members.text("reason"); err == nil {
-			asking.Contact, err = members.text("contact")
-		}
-		if err == nil {
-			err = asking.Validate(ref)
-		}
-		if err == nil {
-			asking.Entity, err = members.value()
-		}
-		if err != nil {
-			return err
-		}
-		review, err := s.cfg.Decisions.AskReview(work, caller, ref, asking)
+		review, err := s.cfg.Decisions.AskReview(work, caller, b.Ref, asking)
 		return s.reply(c, review, err)
 	})
 }
@@ -81,13 +82,17 @@ func (s *Server) showReview(c *fiber.Ctx) error {
 	})
 }
 
-// readRef reads a body with the reference of a check, which may be invalid.
-func readRef(r *fasthttp.Request) (members object, ref string, err error) {
-	members, err = read(r, func(body []byte) (object, error) { return decodeObject(body, "") })
-	if err == nil {
-		ref, err = members.text("ref")
-	}
-	return members, ref, err
+// aboutCheck are the fields of a body about a recorded check. The reference may be invalid.
+type aboutCheck struct {
+	values
+
+	Ref string `json:"ref"`
+}
+
+// readObject reads the body of a request into a struct.
+func readObject[T any](r *fasthttp.Request, v *T) error {
+	_, err := read(r, func(body []byte) (_ struct{}, err error) { return struct{}{}, decodeObject(body, v) })
+	return err
 }
 
 // reply answers with v, unless err is an error.

@@ -57,17 +57,78 @@ type query struct {
 	warnings []check.Warning // about fields that are left out
 }
 
-// decode reads a check request strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two readers can
-// understand it differently. Unknown members, and invalid fields after the one to score, are left out with a warning.
+// values are the fields of a body that name an entity; nil if absent. A number of a phone is read in the region.
+type values struct {
+	Domain *string `json:"domain"`
+	Email  *string `json:"email"`
+	Phone  *string `json:"phone"`
+	IBAN   *string `json:"iban"`
+	Region region  `json:"region"`
+}
+
+// region is where the person or company is thought to be.
+type region struct {
+	Country string  `json:"country"`
+	Unknown unknown `json:",embed"`
+}
+
+// checkBody is a check request (contract section 2.1).
+type checkBody struct {
+	values
+
+	Receipt bool    `json:"receipt"`
+	Unknown unknown `json:",embed"`
+}
+
+// unknown has the members of a JSON object that no field names.
+type unknown map[string]jsontext.Value
+
+// The names of the fields of a check request and of its region.
+var (
+	requestFields = []string{"domain", "email", "phone", "iban", "region", "receipt"}
+	regionFields  = []string{"country"}
+)
+
+// texts returns the values by the names of their fields.
+func (v *values) texts() map[string]*string {
+	return map[string]*string{"domain": v.Domain, "email": v.Email, "phone": v.Phone, "iban": v.IBAN}
+}
+
+// entity returns the entity that is named, or nil if none is. Errors are of type invalidBody or *entity.InvalidError.
+func (v *values) entity() (found *entity.Entity, err error) {
+	texts := v.texts()
+	for _, t := range entity.Types() {
+		text := texts[string(t)]
+		if text == nil {
+			continue
+		}
+		if found != nil {
+			return nil, invalidBody("at most one of domain, email, phone or iban can be given: the one that was scored")
+		}
+		e, err := entity.Parse(t, *text, v.Region.Country)
+		if err != nil {
+			return nil, err
+		}
+		found = &e
+	}
+	return found, nil
+}
+
+// decode reads a check request. Unknown unknown, and invalid fields after the one to score, are left out with a warning.
 // Errors are of type invalidBody or *entity.InvalidError.
 func decode(body []byte) (q query, err error) {
-	members, err := decodeObject(body, "")
+	b, problems, err := unmarshal[checkBody](body, "")
 	if err != nil {
 		return q, err
 	}
+	texts := b.texts()
 	for _, t := range entity.Types() {
-		text, err := textOf(members[string(t)], string(t))
-		if err == nil && strings.ContainsFunc(text, isControl) && strings.TrimSpace(text) != "" {
+		text := texts[string(t)]
+		if text == nil {
+			continue
+		}
+		err := problems[string(t)]
+		if err == nil && strings.ContainsFunc(*text, isControl) && strings.TrimSpace(*text) != "" {
 			err = &entity.InvalidError{Field: string(t), Reason: "must not contain control characters"}
 		}
 		switch {
@@ -75,48 +136,15 @@ func decode(body []byte) (q query, err error) {
 			q.warnings = append(q.warnings, check.Warning{Field: string(t), Message: err.Error()})
 		case err != nil:
 			return query{}, err
-		case strings.TrimSpace(text) != "":
-			q.fields = append(q.fields, check.Field{Type: t, Value: text})
+		case strings.TrimSpace(*text) != "":
+			q.fields = append(q.fields, check.Field{Type: t, Value: *text})
 		}
+		delete(problems, string(t))
 	}
-	if q.receipt, err = flagOf(members["receipt"], "receipt"); err != nil {
-		return query{}, err
-	}
-	q.warnings = append(q.warnings, unknown(members, "", requestFields)...)
-	region, err := regionOf(members["region"])
-	if err != nil {
-		return query{}, err
-	}
-	q.warnings = append(q.warnings, unknown(region, "region.", regionFields)...)
-	q.country, err = textOf(region["country"], "region.country")
-	return q, err
-}
-
-// object has the members of a JSON object, except those that are null.
-type object map[string]jsontext.Value
-
-// text returns the text of a string, or "" for a member that is missing.
-func (members object) text(name string) (string, error) { return textOf(members[name], name) }
-
-// country returns the country of the region, or "" if there is none.
-func (members object) country() (string, error) {
-	region, err := regionOf(members["region"])
-	if err != nil {
-		return "", err
-	}
-	return textOf(region["country"], "region.country")
-}
-
-// textsOf reads several texts, in their order.
-func textsOf(read func(name string) (string, error), names ...string) ([]string, error) {
-	texts := make([]string, len(names))
-	for i, name := range names {
-		var err error
-		if texts[i], err = read(name); err != nil {
-			return nil, err
-		}
-	}
-	return texts, nil
+	q.receipt, q.country = b.Receipt, b.Region.Country
+	q.warnings = append(q.warnings, b.Unknown.warnings("", requestFields)...)
+	q.warnings = append(q.warnings, b.Region.Unknown.warnings("region.", regionFields)...)
+	return q, problems.first()
 }
 
 // noField returns the error of a request without a field to score.
@@ -128,49 +156,73 @@ func (q query) noField() error {
 	return e
 }
 
-// The members of a check request and of its region (contract section 2.1).
-var (
-	requestFields = []string{"domain", "email", "phone", "iban", "region", "receipt"}
-	regionFields  = []string{"country"}
-)
-
-// unknown returns a warning for each member that is not a known one, and names the one that was probably meant.
-func unknown(members object, prefix string, known []string) (warnings []check.Warning) {
+// warnings returns a warning for each unknown member that is not null, and names the known one that was probably meant.
+func (m unknown) warnings(prefix string, known []string) (warnings []check.Warning) {
 	const longest = 64 // bytes of a name
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !slices.Contains(known, name) {
-			name = strings.ToValidUTF8(name[:min(len(name), longest)], "")
-			warnings = append(warnings, check.Warning{Field: prefix + name,
-				Message: prefix + name + " is unknown and was ignored" + suggest.Word(name, known)})
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name].Kind() == 'n' {
+			continue
 		}
+		name = strings.ToValidUTF8(name[:min(len(name), longest)], "")
+		warnings = append(warnings, check.Warning{Field: prefix + name,
+			Message: prefix + name + " is unknown and was ignored" + suggest.Word(name, known)})
 	}
 	return warnings
 }
 
-// flagOf returns a JSON boolean, or false for a member that is missing.
-func flagOf(value jsontext.Value, field string) (bool, error) {
-	if value != nil && value.Kind() != 't' && value.Kind() != 'f' {
-		return false, &entity.InvalidError{Field: field, Reason: "must be true or false, not " + kindName(value.Kind())}
+// problems are the fields of a body that are not of their type, by name.
+type problems map[string]*entity.InvalidError
+
+// first returns the problem whose field is first in the alphabet, or nil.
+func (p problems) first() error {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		return p[name]
 	}
-	return value != nil && value.Kind() == 't', nil
+	return nil
 }
 
-// decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of
-// the member named unlimited.
-func decodeObject(body []byte, unlimited string) (object, error) {
+// decodeObject reads a body into a struct whose fields are all read, or none. Errors are of type invalidBody or
+// *entity.InvalidError.
+func decodeObject[T any](body []byte, v *T) (err error) {
+	var p problems
+	if *v, p, err = unmarshal[T](body, ""); err == nil {
+		err = p.first()
+	}
+	return err
+}
+
+// unmarshal reads a body that is one JSON object strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two
+// readers can understand it differently. null means that a field is absent; one of another type has no value, and a
+// problem. The limits do not apply to the value of the member named unlimited. The error is an invalidBody.
+func unmarshal[T any](body []byte, unlimited string) (v T, p problems, err error) {
 	if err := vetJSON(jsontext.NewDecoder(bytes.NewBuffer(body)), unlimited); err != nil {
-		return nil, err
+		return v, nil, err
 	}
-	return membersOf(body)
+	p = problems{}
+	err = json.Unmarshal(body, &v, json.WithUnmarshalers(json.JoinUnmarshalers(
+		typed[string](p, `"`, "a string"),
+		typed[bool](p, "tf", "true or false"),
+		typed[region](p, "{", `an object such as {"country":"DE"}`),
+		typed[[]jsontext.Value](p, "[", "an array"),
+	)))
+	if err != nil {
+		return v, nil, fmt.Errorf("decoding a vetted object: %w", err)
+	}
+	return v, p, nil
 }
 
-// membersOf returns the members of a JSON object that was vetted. null means that a member is absent.
-func membersOf(body []byte) (members object, err error) {
-	if err = json.Unmarshal(body, &members); err != nil {
-		return nil, fmt.Errorf("decoding a vetted object: %w", err)
-	}
-	maps.DeleteFunc(members, func(_ string, value jsontext.Value) bool { return value.Kind() == 'n' })
-	return members, nil
+// typed reads a T as usual if its JSON is null or of one of the kinds. Otherwise it notes that T must be want.
+func typed[T any](p problems, kinds, want string) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ *T) error {
+		kind := d.PeekKind()
+		if kind == 'n' || strings.ContainsRune(kinds, rune(kind)) {
+			return errors.ErrUnsupported
+		}
+		err := d.SkipValue()
+		field := strings.ReplaceAll(strings.TrimPrefix(string(d.StackPointer()), "/"), "/", ".")
+		p[field] = &entity.InvalidError{Field: field, Reason: "must be " + want + ", not " + kindName(kind)}
+		return err
+	})
 }
 
 // vetJSON returns an invalidBody unless d reads one JSON object within the limits, in valid UTF-8 and without duplicate
@@ -204,30 +256,6 @@ func vetJSON(d *jsontext.Decoder, unlimited string) error {
 		return invalidBody("the body must be one JSON object, with nothing after it")
 	}
 	return nil
-}
-
-// regionOf returns the members of a region, which may be absent.
-func regionOf(region jsontext.Value) (object, error) {
-	if region == nil {
-		return nil, nil
-	}
-	if region.Kind() != '{' {
-		return nil, &entity.InvalidError{Field: "region",
-			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
-	}
-	return membersOf(region)
-}
-
-// textOf returns the text of a JSON string, or "" for a member that is missing.
-func textOf(value jsontext.Value, field string) (string, error) {
-	if value == nil {
-		return "", nil
-	}
-	if value.Kind() != '"' {
-		return "", &entity.InvalidError{Field: field, Reason: "must be a string, not " + kindName(value.Kind())}
-	}
-	text, err := jsontext.AppendUnquote(nil, value)
-	return string(text), err
 }
 
 func kindName(k jsontext.Kind) string {

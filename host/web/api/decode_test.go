@@ -328,7 +328,7 @@ func TestInvalidRequests(t *testing.T) {
 		{override, but(`"a"`, `"full"`), "the account has 1000 overrides"},
 
 		{batch, `{"domain":"a.com"}`, required}, {batch, `{"checks":[]}`, required},
-		{batch, `{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
+		{batch, `{"checks":{"domain":"a.com"}}`, "checks: must be an array, not an object"},
 		{batch, `[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
 		{batch, many(check.MaxBatch + 1), tooMany}, {batch, many(5000), tooMany},
 		{batch, `{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},

@@ -50,21 +50,21 @@ func (s *Server) revokeFeedback(c *fiber.Ctx) error {
 	})
 }
 
-// decodeReport reads a report as strictly as a check request. At most one value may be given. Errors are of type
-// invalidBody or *entity.InvalidError.
+// decodeReport reads a report. At most one value may be given. Errors are of type invalidBody or *entity.InvalidError.
 func decodeReport(body []byte) (r feedback.Report, err error) {
-	members, err := decodeObject(body, "")
-	if err != nil {
+	var b struct {
+		aboutCheck
+
+		Label string `json:"label"`
+		Note  string `json:"note"`
+	}
+	if err := decodeObject(body, &b); err != nil {
 		return r, err
 	}
-	texts, err := textsOf(members.text, "ref", "label", "note")
-	if err != nil {
-		return r, err
-	}
-	r = feedback.Report{Ref: texts[0], Label: feedback.Label(texts[1]), Note: texts[2]}
+	r = feedback.Report{Ref: b.Ref, Label: feedback.Label(b.Label), Note: b.Note}
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	r.Entity, err = members.value()
+	r.Entity, err = b.entity()
 	return r, err
 }

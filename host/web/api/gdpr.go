@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -209,30 +210,26 @@ func once(args *fasthttp.Args, name string, validate func(field, text string) er
 	return string(values[0]), validate(name, string(values[0]))
 }
 
-// decodeSelector reads a subject as strictly as a check request. A blank field counts as given, and is then invalid.
-// Errors are of type invalidBody or *entity.InvalidError.
+// decodeSelector reads a subject. A blank field counts as given, and is then invalid. Errors are of type invalidBody or
+// *entity.InvalidError.
 func decodeSelector(body []byte) (whose privacy.Selector, err error) {
-	members, err := decodeObject(body, "")
-	if err != nil {
+	var b struct {
+		values
+
+		Subject *string `json:"subject"`
+		Ref     *string `json:"ref"`
+	}
+	if err := decodeObject(body, &b); err != nil {
 		return whose, err
 	}
-	country, err := members.country()
-	if err != nil {
-		return whose, err
-	}
-	given := map[string]string{}
-	for _, name := range []string{"subject", "ref", "domain", "email", "phone", "iban"} {
-		if value := members[name]; value != nil {
-			if given[name], err = textOf(value, name); err != nil {
-				return whose, err
-			}
-		}
-	}
-	if len(given) != 1 {
+	texts := b.texts()
+	texts["subject"], texts["ref"] = b.Subject, b.Ref
+	maps.DeleteFunc(texts, func(_ string, text *string) bool { return text == nil })
+	if len(texts) != 1 {
 		return whose, invalidBody("exactly one of subject, ref, domain, email, phone or iban is required")
 	}
-	for name, text := range given {
-		whose, err = privacy.ParseSelector(name, text, country)
+	for name, text := range texts {
+		whose, err = privacy.ParseSelector(name, *text, b.Region.Country)
 	}
 	return whose, err
 }

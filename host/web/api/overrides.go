@@ -76,45 +76,45 @@ func (s *Server) removeOverride(c *fiber.Ctx) error {
 	})
 }
 
-// decodeOverride reads an override as strictly as a check request. Errors are of type invalidBody or
-// *entity.InvalidError.
+// decodeOverride reads an override. Errors are of type invalidBody or *entity.InvalidError.
 func decodeOverride(body []byte) (w override.Wanted, err error) {
-	members, err := decodeObject(body, "")
-	if err != nil {
+	var b struct {
+		values
+
+		Range       *string `json:"number_range"`
+		Registrable *string `json:"registrable_domain"`
+		Bank        *string `json:"bank"`
+
+		Action    string `json:"action"`
+		Reason    string `json:"reason"`
+		Author    string `json:"author"`
+		ExpiresAt string `json:"expires_at"`
+	}
+	if err := decodeObject(body, &b); err != nil {
 		return w, err
 	}
-	country, err := members.country()
-	if err != nil {
-		return w, err
-	}
+	texts := b.texts()
+	texts["number_range"], texts["registrable_domain"], texts["bank"] = b.Range, b.Registrable, b.Bank
 	var kinds []string
 	for _, kind := range override.Kinds() {
 		kinds = append(kinds, string(kind))
-		value := members[string(kind)]
-		if value == nil {
+		text := texts[string(kind)]
+		if text == nil {
 			continue
 		}
 		if w.Target.Kind != "" {
 			return w, invalidBody(fmt.Sprintf("only one of %s and %s can be given", w.Target.Kind, kind))
 		}
-		text, err := textOf(value, string(kind))
-		if err == nil {
-			w.Target, err = override.ParseTarget(kind, text, country)
-		}
-		if err != nil {
+		if w.Target, err = override.ParseTarget(kind, *text, b.Region.Country); err != nil {
 			return w, err
 		}
 	}
 	if w.Target.Kind == "" {
 		return w, invalidBody("one of " + strings.Join(kinds, ", ") + " is required")
 	}
-	texts, err := textsOf(members.text, "action", "reason", "author", "expires_at")
-	if err != nil {
-		return w, err
-	}
-	if w.Action, w.Reason, w.Author = check.Verdict(texts[0]), texts[1], texts[2]; w.Action == "" {
+	if w.Action, w.Reason, w.Author = check.Verdict(b.Action), b.Reason, b.Author; w.Action == "" {
 		return w, &entity.InvalidError{Field: "action", Reason: "is required: block or allow"}
 	}
-	w.ExpiresAt, err = override.ParseExpiry(texts[3])
+	w.ExpiresAt, err = override.ParseExpiry(b.ExpiresAt)
 	return w, err
 }

@@ -76,7 +76,19 @@ func (s *Server) exportQuery(args *fasthttp.Args) (f decision.Format, q decision
 	if err != nil {
 		return f, q, err
 	}
-	q, err = readSelection(func(name string) (string, error) { return parameter(args, name) })
+	var chosen selection
+	for _, p := range []struct {
+		name string
+		to   *string
+	}{
+		{"verdict", &chosen.Verdict}, {"type", &chosen.Type}, {"key", &chosen.Key}, {"from", &chosen.From},
+		{"until", &chosen.Until},
+	} {
+		if *p.to, err = parameter(args, p.name); err != nil {
+			return f, q, err
+		}
+	}
+	q, err = chosen.query()
 	if q.Limit = decision.MaxPage; q.Until.IsZero() {
 		q.Until = s.cfg.Now().UTC()
 	}
