@@ -670,6 +670,7 @@ CREATE TABLE billing_checkouts (
     provider   text NOT NULL,
     state      text NOT NULL CHECK (state IN ('open', 'paid', 'claimed')),
     page       text NOT NULL DEFAULT '', -- the provider's id of the page that asks for the card
+    customer   text NOT NULL DEFAULT '', -- the provider's id of whom the page is for
     polled_at  timestamptz,              -- when the provider was last asked whether it was paid
     key_id     text,
     reissues   integer NOT NULL DEFAULT 0,
@@ -677,6 +678,18 @@ CREATE TABLE billing_checkouts (
     claimed_at timestamptz
 );
 CREATE INDEX billing_checkouts_by_age ON billing_checkouts (created_at);
+CREATE INDEX billing_checkouts_by_customer ON billing_checkouts (customer);
+CREATE INDEX billing_checkouts_by_account ON billing_checkouts (account_id);
+
+-- Cards that were declined within a day. Whoever tries many of them is stopped.
+CREATE TABLE billing_declines (
+    id          text PRIMARY KEY, -- the provider's, of the attempt
+    customer    text NOT NULL,    -- of a checkout
+    card        text NOT NULL,    -- the provider's fingerprint, from which no number can be read; '': unknown
+    declined_at timestamptz NOT NULL
+);
+CREATE INDEX billing_declines_by_customer ON billing_declines (customer);
+CREATE INDEX billing_declines_by_card ON billing_declines (card);
 
 -- Pairs of checkouts that one browser had open for a new customer at the same time. Together they pay for one account.
 CREATE TABLE billing_tabs (

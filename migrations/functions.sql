@@ -935,6 +935,14 @@ END $$;
 
 -- Billing ---------------------------------------------------------------------------------------------------------
 
+-- Returns a checkout, and the others of its account or browser.
+CREATE OR REPLACE FUNCTION related_checkouts(checkout text) RETURNS SETOF billing_checkouts LANGUAGE sql STABLE AS $$
+    SELECT c.* FROM billing_checkouts AS m JOIN billing_checkouts AS c
+        ON c.id = m.id OR c.account_id = m.account_id OR EXISTS (SELECT FROM billing_tabs AS t
+            WHERE (t.checkout_id, t.earlier) IN ((c.id, m.id), (m.id, c.id)))
+    WHERE m.id = checkout
+$$;
+
 -- Begins a checkout. One that is paid already comes with a new account, or moves an account that no subscription serves
 -- to its plan. Returns why not, or an empty text.
 CREATE OR REPLACE FUNCTION begin_checkout(checkout jsonb, account jsonb, plans jsonb, serving text[]) RETURNS text

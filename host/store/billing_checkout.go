@@ -34,6 +34,7 @@ type checkoutRow struct {
 	Provider  string
 	State     string
 	Page      string
+	Customer  string
 	PolledAt  time.Time `bun:",nullzero"`
 	KeyID     string    `bun:",nullzero"`
 	Reissues  int
@@ -44,8 +45,9 @@ type checkoutRow struct {
 
 func (c *checkoutRow) json() string {
 	return columns{"id": c.ID, "session": c.Session, "account_id": orNull(c.AccountID), "upgrade": c.Upgrade,
-		"plan": c.Plan, "provider": c.Provider, "state": c.State, "page": c.Page, "polled_at": orNull(c.PolledAt),
-		"key_id": orNull(c.KeyID), "reissues": c.Reissues, "created_at": c.CreatedAt,
+		"plan": c.Plan, "provider": c.Provider, "state": c.State, "page": c.Page, "customer": c.Customer,
+		"polled_at": orNull(c.PolledAt),
+		"key_id":    orNull(c.KeyID), "reissues": c.Reissues, "created_at": c.CreatedAt,
 		"claimed_at": orNull(c.ClaimedAt)}.json()
 }
 
@@ -76,8 +78,9 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 }
 
 // SetPage implements billing.Accounts.
-func (s *Store) SetPage(ctx context.Context, id, page string) error {
-	_, err := s.db.NewRaw("UPDATE billing_checkouts SET page = ? WHERE id = ?", page, id).Exec(ctx)
+func (s *Store) SetPage(ctx context.Context, id string, page billing.Page) error {
+	_, err := s.db.NewUpdate().Model((*checkoutRow)(nil)).Set("page = ?, customer = ?", page.ID, page.Customer).
+		Where("id = ?", id).Exec(ctx)
 	return wrap(err, "storing the page of a checkout")
 }
 
@@ -85,6 +88,35 @@ func (s *Store) SetPage(ctx context.Context, id, page string) error {
 func (s *Store) OtherPages(ctx context.Context, checkout string) (pages []string, _ error) {
 	err := query(s.db, "other_pages", named{"id": checkout, "since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
 	return pages, wrap(err, "listing open checkouts")
+}
+
+// declineRow is a row of billing_declines.
+type declineRow struct {
+	bun.BaseModel `bun:"table:billing_declines"`
+
+	ID         string
+	Customer   string
+	Card       string
+	DeclinedAt time.Time
+}
+
+// Decline implements billing.Accounts.
+func (s *Store) Decline(ctx context.Context, d billing.Decline, since time.Time, most int) (pages []string, _ error) {
+	row := declineRow{ID: d.ID, Customer: d.Customer, Card: d.Card, DeclinedAt: d.At}
+	_, err := s.db.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
+	if err == nil {
+		err = query(s.db, "declined_pages", named{"customer": d.Customer, "card": d.Card, "since": since, "most": most,
+			"open_since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
+	}
+	return pages, wrap(err, "storing a declined card")
+}
+
+// Declined implements billing.Accounts.
+func (s *Store) Declined(ctx context.Context, checkout string, n int64) (at time.Time, _ error) {
+	err := s.db.NewSelect().Model((*declineRow)(nil)).Column("declined_at").
+		Where("customer IN (SELECT customer FROM related_checkouts(?))", checkout).
+		Order("declined_at DESC").Offset(n-1).Limit(1).Scan(ctx, &at)
+	return at, wrap(orElse(err, nil), "counting declined cards")
 }
 
 // PollPage implements billing.Accounts.

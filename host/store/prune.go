@@ -53,6 +53,7 @@ var retention = []expiry{
 	{"api_keys", "", "", "state <> 'valid' AND ended_at < ?before OR expires_at < ?before", keyRetention},
 	{"billing_checkouts", "", "", "created_at < ?before", billing.ClaimLife},
 	{"billing_tabs", "", "", "created_at < ?before", billing.ClaimLife},
+	{"billing_declines", "", "", "declined_at < ?before", billing.DeclineWindow},
 	{"billing_refunds", "", "", "refunded_at < ?before", refundRetention},
 	{"billing_subscriptions", "", "", "account_id IS NULL AND changed_at < ?before " +
 		"AND id NOT IN (SELECT subscription_id FROM billing_refunds)", strayRetention},

@@ -29,6 +29,7 @@ func TestPrune(t *testing.T) {
 		{"registrations", "domain, outcome, registrar, status, fetched_at, next_at, failures",
 			"int4send(n), 'absent', '', '', old, old, 0", "60 days"},
 		{"billing_tabs", "checkout_id, earlier, created_at", "n, '', old", "7 days"},
+		{"billing_declines", "id, customer, card, declined_at", "n, '', '', old", "1 day"},
 		{"billing_refunds", "subscription_id, account_id, refunded_at", "n, '', old", "30 days"},
 		{"ledger_settlements", "chain, batch, recorded, settled_at", "0, int4send(n), true, old", "1 day"},
 		{"answers", "chain, account_id, key_hash, request, sealed, subjects, kept_at",

@@ -91,18 +91,30 @@ func (e *PausedError) Error() string {
 	return "the key will be issued at " + e.Until.UTC().Format(time.RFC3339)
 }
 
+// DeclinedError means that no further card can be tried for now.
+type DeclinedError struct{ Until time.Time }
+
+func (e *DeclinedError) Error() string {
+	return "too many cards were declined; another can be tried at " + e.Until.UTC().Format(time.RFC3339)
+}
+
 // Accounts stores checkouts and subscriptions, and updates accounts and keys accordingly.
 type Accounts interface {
 	// BeginCheckout stores a checkout. It fails with ErrSubscribed if the plan is free and a subscription serves the
 	// account.
 	BeginCheckout(ctx context.Context, c Checkout) error
-	// SetPage stores the provider's id of a checkout's page.
-	SetPage(ctx context.Context, checkout, page string) error
+	// SetPage stores the provider's page of a checkout.
+	SetPage(ctx context.Context, checkout string, page Page) error
 	// OtherPages returns the pages of the other open checkouts of a checkout's account or browser.
 	OtherPages(ctx context.Context, checkout string) ([]string, error)
 	// PollPage returns the page of the session's unpaid checkout, or "" if there is none or it was returned within the
 	// interval.
 	PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, err error)
+	// Decline stores that a card was declined. If as many as most were since then, of the card or of the customer's
+	// account or browser, it returns the customer's open pages.
+	Decline(ctx context.Context, d Decline, since time.Time, most int) (pages []string, err error)
+	// Declined returns when the nth newest decline of a checkout's account or browser was; zero: there are fewer.
+	Declined(ctx context.Context, checkout string, n int64) (time.Time, error)
 	// Apply reads a subscription at the provider and stores it with its consequences in one transaction: the account of
 	// a new customer, the plan, the quota, and whether the keys work. It reads again if the stored subscription changes
 	// in the meantime, so what is stored last was read last, whatever the order of events. A subscription that is paid
@@ -154,23 +166,34 @@ type Billing struct {
 
 // Events is implemented by providers that report changes by HTTP.
 type Events interface {
-	// Event verifies an event and returns the id of the subscription that it is about, or "". It fails with
-	// ErrSignature, or with a description of the malformed event.
-	Event(body []byte, signature string) (subscription string, err error)
+	// Event verifies an event. It fails with ErrSignature, or with a description of the malformed event.
+	Event(body []byte, signature string) (Event, error)
 }
 
-// Receive reads the subscription that an event is about. Events may arrive repeatedly, late and in any order. It fails
-// with ErrSignature, or because of the provider, the database or a refund, after which the provider resends the event.
+// Event is what an event is about: one of both, or nothing that matters.
+type Event struct {
+	Subscription string // its id
+	Decline      *Decline
+}
+
+// Receive reads the subscription that an event is about, or stores the decline. Events may arrive repeatedly, late and
+// in any order. It fails with ErrSignature, or because of the provider, the database or a refund, after which the
+// provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
 		return ErrSignature
 	}
-	id, err := events.Event(body, signature)
-	if err != nil || id == "" {
+	e, err := events.Event(body, signature)
+	switch {
+	case err != nil:
 		return err
+	case e.Decline != nil:
+		return b.Decline(ctx, *e.Decline)
+	case e.Subscription != "":
+		return b.Apply(ctx, e.Subscription, b.Provider.Read)
 	}
-	return b.Apply(ctx, id, b.Provider.Read)
+	return nil
 }
 
 // Apply reads and stores a subscription. It closes the other checkouts of the customer, and refunds the subscription if

@@ -54,7 +54,11 @@ func (a *recorder) Apply(ctx context.Context, id string, read Reader) error {
 }
 func (a *recorder) OtherPages(context.Context, string) ([]string, error)       { return a.pages, nil }
 func (a *recorder) DueSubscriptions(context.Context, string) ([]string, error) { return a.stale, nil }
-func (*recorder) SetPage(context.Context, string, string) error                { return nil }
+func (*recorder) SetPage(context.Context, string, Page) error                  { return nil }
+func (*recorder) Declined(context.Context, string, int64) (time.Time, error)   { return time.Time{}, nil }
+func (*recorder) Decline(context.Context, Decline, time.Time, int) ([]string, error) {
+	return nil, nil
+}
 func (*recorder) PollPage(context.Context, [32]byte, time.Duration) (string, error) {
 	return "cs_1", nil
 }

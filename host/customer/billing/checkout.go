@@ -18,7 +18,20 @@ const (
 	// ClaimLife is how long the browser that began a checkout can claim the key. Payment events arrive up to three days
 	// late.
 	ClaimLife = 7 * 24 * time.Hour
+
+	// MaxDeclines cards of an account or browser may be declined within DeclineWindow, and a card as often. Then no
+	// further one can be tried. Whoever tests stolen cards has hundreds; an honest customer has a few.
+	MaxDeclines   = 5
+	DeclineWindow = 24 * time.Hour
 )
+
+// Decline is a card that was declined at a checkout.
+type Decline struct {
+	ID       string // the provider's, of the attempt
+	Customer string // of the page
+	Card     string // the provider's fingerprint of the card, from which its number cannot be read; "" if unknown
+	At       time.Time
+}
 
 // Checkout is one attempt to subscribe. An account or browser has at most one that is open.
 type Checkout struct {
@@ -46,7 +59,11 @@ type Claim struct {
 }
 
 // Page is a provider's page that asks for a card.
-type Page struct{ ID, URL string }
+type Page struct {
+	ID       string // "" if it cannot be closed
+	URL      string
+	Customer string // whom the provider's reports of declined cards name
+}
 
 // Pages is implemented by providers whose pages stay open until they are paid or closed.
 type Pages interface {
@@ -74,7 +91,7 @@ type Order struct {
 }
 
 // Subscribe begins a checkout of a plan for a new customer, or for an account without a subscription. A free plan needs
-// no payment. It fails with ErrNoPlan, ErrNotForSale, ErrSubscribed or ErrUnavailable.
+// no payment. It fails with ErrNoPlan, ErrNotForSale, ErrSubscribed, ErrUnavailable or a *DeclinedError.
 func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 	offer, ok := OfferOf(o.Plan)
 	if !ok {
@@ -115,9 +132,12 @@ func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 	} else if paid {
 		return Session{Token: token, URL: o.ReturnTo}, nil
 	}
+	if err := b.MayTryCard(ctx, c.ID); err != nil {
+		return Session{}, err
+	}
 	page, err := b.Provider.Checkout(ctx, c, o.ReturnTo, o.CancelTo)
-	if err == nil && page.ID != "" {
-		err = b.Accounts.SetPage(ctx, c.ID, page.ID)
+	if err == nil {
+		err = b.Accounts.SetPage(ctx, c.ID, page)
 	}
 	if err != nil {
 		return Session{}, fmt.Errorf("opening checkout: %w", err)
@@ -157,15 +177,41 @@ func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
 
+// MayTryCard returns a *DeclinedError if too many cards of a checkout's account or browser were declined.
+func (b *Billing) MayTryCard(ctx context.Context, checkout string) error {
+	at, err := b.Accounts.Declined(ctx, checkout, MaxDeclines)
+	if until := at.Add(DeclineWindow); err == nil && until.After(b.Now()) {
+		return &DeclinedError{until}
+	}
+	return err
+}
+
+// Decline stores that a card was declined, and closes the customer's page if it were one of too many.
+func (b *Billing) Decline(ctx context.Context, d Decline) error {
+	open, err := b.Accounts.Decline(ctx, d, b.Now().Add(-DeclineWindow), MaxDeclines)
+	if err == nil {
+		_, err = b.closePages(ctx, open)
+	}
+	return err
+}
+
 // closeOthers closes the pages of the other open checkouts of a checkout's account or browser. It reports whether one
 // of them turned out to be paid.
 func (b *Billing) closeOthers(ctx context.Context, checkout string) (paid bool, err error) {
+	others, err := b.Accounts.OtherPages(ctx, checkout)
+	if err != nil {
+		return false, err
+	}
+	return b.closePages(ctx, others)
+}
+
+// closePages closes pages. It reports whether one of them turned out to be paid.
+func (b *Billing) closePages(ctx context.Context, open []string) (paid bool, err error) {
 	pages, ok := b.Provider.(Pages)
 	if !ok {
 		return false, nil
 	}
-	others, err := b.Accounts.OtherPages(ctx, checkout)
-	for _, page := range others {
+	for _, page := range open {
 		subscription, failed := pages.Close(ctx, page)
 		if failed == nil && subscription != "" {
 			paid, failed = true, b.Apply(ctx, subscription, b.Provider.Read)

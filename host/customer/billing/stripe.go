@@ -85,7 +85,8 @@ func (*Stripe) Name() string { return "stripe" }
 // Test implements Provider.
 func (s *Stripe) Test() bool { return s.test }
 
-// Checkout implements Provider. Repeated calls for a checkout return the same page.
+// Checkout implements Provider. Repeated calls for a checkout return the same page. Its customer exists before, because
+// Stripe's report of a declined card names nothing else that leads to the checkout.
 func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (Page, error) {
 	offer, ok := OfferOf(c.Plan)
 	if !ok {
@@ -95,8 +96,15 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	if err != nil {
 		return Page{}, err
 	}
+	customer := &stripe.CustomerCreateParams{Metadata: map[string]string{metaCheckout: c.ID}}
+	customer.SetIdempotencyKey("customer-" + c.ID)
+	created, err := s.client.V1Customers.Create(ctx, customer)
+	if err != nil {
+		return Page{}, stripeError("creating the customer", err)
+	}
 	p := &stripe.CheckoutSessionCreateParams{
-		Mode: stripe.String(stripe.CheckoutSessionModeSubscription),
+		Customer: stripe.String(created.ID),
+		Mode:     stripe.String(stripe.CheckoutSessionModeSubscription),
 		// Other methods are paid days later, when the customer no longer waits for the key.
 		PaymentMethodTypes: []*string{stripe.String("card")},
 		ClientReferenceID:  stripe.String(c.ID),
@@ -112,6 +120,8 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	if s.Tax {
 		p.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: stripe.Bool(true)}
 		p.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: stripe.Bool(true)}
+		p.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{ // what the customer enters is kept
+			Address: stripe.String("auto"), Name: stripe.String("auto")}
 		p.BillingAddressCollection = stripe.String(stripe.CheckoutSessionBillingAddressCollectionRequired)
 	}
 	if s.Note != "" {
@@ -123,7 +133,7 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	if err != nil {
 		return Page{}, stripeError("opening Stripe's checkout", err)
 	}
-	return Page{session.ID, session.URL}, nil
+	return Page{session.ID, session.URL, created.ID}, nil
 }
 
 // Paid implements Pages.
@@ -246,17 +256,20 @@ func (s *Stripe) Refund(ctx context.Context, sub Subscription) error {
 var ErrSignature = errors.New("the event's signature is missing, wrong or too old")
 
 // Event implements Events.
-func (s *Stripe) Event(body []byte, signature string) (subscription string, err error) {
+func (s *Stripe) Event(body []byte, signature string) (Event, error) {
 	if s.secret == "" {
-		return "", fmt.Errorf("%w: no signing secret is set", ErrSignature)
+		return Event{}, fmt.Errorf("%w: no signing secret is set", ErrSignature)
 	}
 	e, err := webhook.ConstructEventWithOptions(body, signature, s.secret,
 		webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrSignature, err)
+		return Event{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
 	if e.Data == nil {
-		return "", errors.New("the event has no data")
+		return Event{}, errors.New("the event has no data")
+	}
+	if e.Type == stripe.EventTypeChargeFailed {
+		return declined(e.Data.Raw)
 	}
 	var object struct {
 		Object       string
@@ -264,16 +277,32 @@ func (s *Stripe) Event(body []byte, signature string) (subscription string, err 
 		Subscription any // an id, unless Stripe was asked for more
 	}
 	if err := json.Unmarshal(e.Data.Raw, &object); err != nil {
-		return "", fmt.Errorf("reading the event's object: %w", err)
+		return Event{}, fmt.Errorf("reading the event's object: %w", err)
 	}
 	switch object.Object {
 	case "subscription":
-		return object.ID, nil
+		return Event{Subscription: object.ID}, nil
 	case "checkout.session":
 		id, _ := object.Subscription.(string)
-		return id, nil
+		return Event{Subscription: id}, nil
 	}
-	return "", nil
+	return Event{}, nil
+}
+
+// declined reads a charge that failed. One without a customer is none of a checkout.
+func declined(raw []byte) (Event, error) {
+	var charge stripe.Charge
+	if err := json.Unmarshal(raw, &charge); err != nil {
+		return Event{}, fmt.Errorf("reading the event's charge: %w", err)
+	}
+	if charge.Customer == nil || charge.ID == "" {
+		return Event{}, nil
+	}
+	d := &Decline{ID: charge.ID, Customer: charge.Customer.ID, At: time.Unix(charge.Created, 0).UTC()}
+	if details := charge.PaymentMethodDetails; details != nil && details.Card != nil {
+		d.Card = details.Card.Fingerprint
+	}
+	return Event{Decline: d}, nil
 }
 
 // subscription converts a subscription of the API.

@@ -74,8 +74,8 @@ func TestStripe(t *testing.T) {
 	ctx := t.Context()
 	s.Tax, s.Note = true, "By paying you accept the [terms](https://a.example/terms)."
 	page, err := s.Checkout(ctx, Checkout{ID: "co_1", Plan: "pro"}, "https://a.example/back", "https://a.example/no")
-	expect.That(t, err == nil && strings.HasPrefix(page.URL, "https://") && page.ID != "", "checkout: %+v, %v", page,
-		err)
+	expect.That(t, err == nil && strings.HasPrefix(page.URL, "https://") && page.ID != "" && page.Customer != "",
+		"checkout: %+v, %v", page, err)
 	for _, ask := range []func(context.Context, string) (string, error){s.Paid, s.Close} {
 		_, err := ask(ctx, page.ID)
 		expect.NoError(t, err)
@@ -138,11 +138,12 @@ func signed(t *testing.T, file string, at time.Time, secret string) (body []byte
 func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "")
-	for name, want := range map[string]string{"checkout_completed.json": "sub_1", "subscription_updated.json": "sub_1",
-		"subscription_deleted.json": "sub_1", "invoice_paid.json": ""} {
+	of := Event{Subscription: "sub_1"}
+	for name, want := range map[string]Event{"checkout_completed.json": of, "subscription_updated.json": of,
+		"subscription_deleted.json": of, "invoice_paid.json": {}, "charge_failed.json": {Decline: &Decline{ID: "ch_1",
+			Customer: "cus_1", Card: "Xt5EWLLDS7FJjR1c", At: time.Unix(1_800_000_000, 0).UTC()}}} {
 		body, signature := signed(t, name, time.Now(), signingSecret)
-		got, err := s.Event(body, signature)
-		expect.That(t, err == nil && got == want, "%s: %q, %v", name, got, err)
+		expect.NoDiff(t, name, want, expect.Value(s.Event(body, signature))(t))
 	}
 }
 
@@ -213,15 +214,15 @@ func TestStripeSignature(t *testing.T) {
 		"altered body":     {s, strings.Replace(string(body), "cus_1", "cus_2", 1), good, false},
 		"no secret is set": {NewStripe("sk_test_123", "", ""), string(body), good, false},
 	} {
-		id, err := test.provider.Event([]byte(test.body), test.signature)
+		e, err := test.provider.Event([]byte(test.body), test.signature)
 		want := map[bool]string{true: "sub_1"}[test.accepted]
-		expect.That(t, id == want && (test.accepted && err == nil || errors.Is(err, ErrSignature)), "%s: %q, %v", name,
-			id, err)
+		expect.That(t, e.Subscription == want && (test.accepted && err == nil || errors.Is(err, ErrSignature)),
+			"%s: %q, %v", name, e.Subscription, err)
 	}
 }
 
 func FuzzStripeEvent(f *testing.F) {
-	for _, name := range []string{"checkout_completed.json", "subscription_updated.json", "invoice_paid.json"} {
+	for _, name := range []string{"checkout_completed.json", "subscription_updated.json", "charge_failed.json"} {
 		body, err := os.ReadFile(filepath.Join("testdata", name))
 		expect.NoError(f, err)
 		f.Add(body)
@@ -230,7 +231,7 @@ func FuzzStripeEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signingSecret,
 			Timestamp: time.Now()})
-		id, err := s.Event(p.Payload, p.Header)
-		expect.That(t, err == nil || id == "" && fmt.Sprint(err) != "", "%q, %v", id, err)
+		e, err := s.Event(p.Payload, p.Header)
+		expect.That(t, err == nil || e == Event{} && fmt.Sprint(err) != "", "%+v, %v", e, err)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"assay/host/check"
 )
 
@@ -35,8 +37,11 @@ func (t *TestCheckout) Checkout(_ context.Context, c Checkout, _, _ string) (Pag
 	if t.Closed {
 		return Page{}, ErrNotForSale
 	}
-	return Page{URL: t.Page + url.PathEscape(c.ID)}, nil
+	return Page{URL: t.Page + url.PathEscape(c.ID), Customer: testCustomer(c.ID)}, nil
 }
+
+// testCustomer returns the customer of a checkout.
+func testCustomer(checkout string) string { return "test_cus_" + strings.TrimPrefix(checkout, "co_") }
 
 // Card is the input of the card form.
 type Card struct {
@@ -60,6 +65,8 @@ func (c Card) digits() string { return strings.NewReplacer(" ", "", "-", "").Rep
 type CardError struct {
 	Field  string // number, expiry, cvc or name
 	Reason string
+	// Decline is set if the card was declined. It names no card: everybody's test cards are the same.
+	Decline *Decline
 }
 
 func (e *CardError) Error() string { return e.Reason }
@@ -86,12 +93,12 @@ var testCards = map[string]string{
 func (t *TestCheckout) Pay(checkout, plan string, card Card) (Subscription, error) {
 	number := card.digits()
 	if number == "" || strings.Trim(number, "0123456789") != "" {
-		return Subscription{}, &CardError{"number", "Your card number is incomplete."}
+		return Subscription{}, &CardError{Field: "number", Reason: "Your card number is incomplete."}
 	}
 	declined, known := testCards[number]
 	if !known {
-		return Subscription{}, &CardError{"number",
-			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not accepted."}
+		return Subscription{}, &CardError{Field: "number", Reason: "This is a test checkout: use a test card " +
+			"such as 4242 4242 4242 4242. Real cards are not accepted."}
 	}
 	if err := t.checkExpiry(card.Expiry); err != nil {
 		return Subscription{}, err
@@ -101,18 +108,19 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Subscription, erro
 		digits = 4 // American Express
 	}
 	if len(card.CVC) != digits || strings.Trim(card.CVC, "0123456789") != "" {
-		return Subscription{}, &CardError{"cvc", fmt.Sprintf("Your card's security code has %d digits.", digits)}
+		return Subscription{}, &CardError{Field: "cvc",
+			Reason: fmt.Sprintf("Your card's security code has %d digits.", digits)}
 	}
 	if name := strings.TrimSpace(card.Name); name == "" || len(name) > 200 {
-		return Subscription{}, &CardError{"name", "Enter the name on the card."}
+		return Subscription{}, &CardError{Field: "name", Reason: "Enter the name on the card."}
 	}
 	if declined != "" {
-		return Subscription{}, &CardError{"number", declined}
+		return Subscription{}, &CardError{"number", declined,
+			&Decline{ID: "test_decline_" + ulid.Make().String(), Customer: testCustomer(checkout), At: t.Now()}}
 	}
 	// The ids derive from the checkout, so that paying twice creates one subscription.
-	id := strings.TrimPrefix(checkout, "co_")
-	return Subscription{ID: "test_sub_" + id, Provider: t.Name(), Checkout: checkout, Customer: "test_cus_" + id,
-		Plan: plan, Status: Active, PaidUntil: t.Now().AddDate(0, 1, 0)}, nil
+	return Subscription{ID: "test_sub_" + strings.TrimPrefix(checkout, "co_"), Provider: t.Name(), Checkout: checkout,
+		Customer: testCustomer(checkout), Plan: plan, Status: Active, PaidUntil: t.Now().AddDate(0, 1, 0)}, nil
 }
 
 // Read is a Reader of a subscription that was just paid. It changes nothing if it is repeated.
@@ -132,13 +140,13 @@ func (t *TestCheckout) checkExpiry(text string) error {
 	m, err1 := strconv.Atoi(month)
 	y, err2 := strconv.Atoi(year)
 	if !ok || err1 != nil || err2 != nil || m < 1 || m > 12 || len(year) != 2 && len(year) != 4 {
-		return &CardError{"expiry", "Enter the expiry date as MM / YY."}
+		return &CardError{Field: "expiry", Reason: "Enter the expiry date as MM / YY."}
 	}
 	if len(year) == 2 {
 		y += 2000
 	}
 	if end := time.Date(y, time.Month(m)+1, 1, 0, 0, 0, 0, time.UTC); !t.Now().Before(end) || y > t.Now().Year()+50 {
-		return &CardError{"expiry", "Your card's expiration date is in the past or too far ahead."}
+		return &CardError{Field: "expiry", Reason: "Your card's expiration date is in the past or too far ahead."}
 	}
 	return nil
 }

@@ -114,8 +114,8 @@ func (v *values) entity() (found *entity.Entity, err error) {
 	return found, nil
 }
 
-// decode reads a check request. Unknown unknown, and invalid fields after the one to score, are left out with a warning.
-// Errors are of type invalidBody or *entity.InvalidError.
+// decode reads a check request. Unknown members, and invalid fields after the one to score, are left out with a
+// warning. Errors are of type invalidBody or *entity.InvalidError.
 func decode(body []byte) (q query, err error) {
 	b, problems, err := unmarshal[checkBody](body, "")
 	if err != nil {

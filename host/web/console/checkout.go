@@ -161,9 +161,15 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	}
 	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
 		Name: field(ctx, "name")}
+	if err := c.cfg.Billing.MayTryCard(work(ctx), ctx.Params("id")); err != nil {
+		return err
+	}
 	paid, err := c.testProvider().Pay(ctx.Params("id"), offer.Name, card)
 	var invalid *billing.CardError
 	if errors.As(err, &invalid) {
+		if d := invalid.Decline; d != nil {
+			c.warn("a declined card is not stored", c.cfg.Billing.Decline(work(ctx), *d))
+		}
 		return c.showTestCheckout(ctx, invalid, card)
 	}
 	if err != nil {

@@ -303,13 +303,25 @@ func TestDeclinedUpgrade(t *testing.T) {
 	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
 }
 
-// testCheckoutForm checks that the test checkout keeps what was entered, and accepts an expiry without a slash.
+// testCheckoutForm checks that the test checkout keeps what was entered, accepts an expiry without a slash, and takes no
+// further card after five that were declined.
 func testCheckoutForm(t *testing.T, s *site) {
 	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")
 	v.press("Subscribe", "number", "4242 4242 4242 4242", "expiry", "1300", "cvc", "123", "name", "Jane").
 		is(402, "Enter the expiry date as MM / YY.")
 	v.press("Subscribe", "expiry", "1230").is(200, "This is your API key.")
+
+	tester := s.visitLanding(t)
+	tester.press("Subscribe to Starter")
+	for range billing.MaxDeclines {
+		tester.press("Subscribe", "number", "4000 0000 0000 0002", "expiry", "1230", "cvc", "123", "name", "Jane").
+			is(402, "Your card was declined.")
+	}
+	const refused = "Too many cards were declined. Nothing was charged; you can try another one from "
+	tester.press("Subscribe", "number", "4242 4242 4242 4242").is(429, refused)
+	tester.get("/")
+	tester.press("Subscribe to Pro").is(429, refused)
 }
 
 // testSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was

@@ -107,6 +107,7 @@ func Of(err error) *Refusal {
 		quota   *check.QuotaError
 		rate    *admission.RateError
 		missing *check.UnavailableError
+		cards   *billing.DeclinedError
 	)
 	for _, p := range plain {
 		if errors.Is(err, p.err) {
@@ -128,6 +129,9 @@ func Of(err error) *Refusal {
 		return &Refusal{Status: http.StatusTooManyRequests, Code: Quota, Text: quota.Error(), ResetAt: quota.ResetAt}
 	case errors.As(err, &rate):
 		return &Refusal{Status: http.StatusTooManyRequests, Code: Rate, Text: rate.Error(), ResetAt: rate.Until}
+	case errors.As(err, &cards):
+		return Page(http.StatusTooManyRequests, "Too many cards were declined. Nothing was charged; you can try another one "+
+			"from "+cards.Until.UTC().Format("2 January at 15:04")+" UTC on.")
 	case errors.As(err, &missing):
 		return &Refusal{Status: http.StatusServiceUnavailable, Code: Unavailable,
 			Text: "the request cannot be answered in full at the moment; nothing was counted, try again"}
