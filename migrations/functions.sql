@@ -857,12 +857,12 @@ CREATE OR REPLACE FUNCTION set_standing(of_account text, suspended boolean, reas
 LANGUAGE plpgsql AS $$
 DECLARE
     a accounts := account_lock(of_account);
+    since timestamptz := CASE WHEN suspended THEN coalesce(a.suspended_at, now()) END;
 BEGIN
     IF a.id IS NULL THEN
         RETURN false;
     END IF;
-    UPDATE accounts SET suspended_at = CASE WHEN suspended THEN coalesce(suspended_at, now()) END, standing = reason
-    WHERE id = a.id;
+    UPDATE accounts SET suspended_at = since, standing = reason WHERE id = a.id;
     PERFORM record_account(a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;
@@ -935,13 +935,14 @@ END $$;
 
 -- Billing ---------------------------------------------------------------------------------------------------------
 
--- Returns a checkout, and the others of its account or browser.
-CREATE OR REPLACE FUNCTION related_checkouts(checkout text) RETURNS SETOF billing_checkouts LANGUAGE sql STABLE AS $$
-    SELECT c.* FROM billing_checkouts AS m JOIN billing_checkouts AS c
+-- Returns the ids of a checkout and of the others of its account or browser.
+CREATE OR REPLACE FUNCTION related_checkouts(checkout text) RETURNS SETOF text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY SELECT c.id FROM billing_checkouts AS m JOIN billing_checkouts AS c
         ON c.id = m.id OR c.account_id = m.account_id OR EXISTS (SELECT FROM billing_tabs AS t
             WHERE (t.checkout_id, t.earlier) IN ((c.id, m.id), (m.id, c.id)))
-    WHERE m.id = checkout
-$$;
+        WHERE m.id = checkout;
+END $$;
 
 -- Begins a checkout. One that is paid already comes with a new account, or moves an account that no subscription serves
 -- to its plan. Returns why not, or an empty text.
@@ -1014,6 +1015,7 @@ DECLARE
     c billing_checkouts;
     s billing_subscriptions;
     other_tab text; -- the account that was paid for in another tab
+    read_at timestamptz;
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     SELECT * INTO c FROM billing_checkouts WHERE id = of_checkout FOR UPDATE;
@@ -1058,9 +1060,10 @@ BEGIN
     IF EXISTS (SELECT FROM billing_refunds WHERE subscription_id = sub.id) THEN
         sub.account_id := NULL;
     END IF;
+    read_at := clock_timestamp();
     UPDATE billing_subscriptions
     SET account_id = sub.account_id, customer = sub.customer, plan = sub.plan, next_plan = sub.next_plan,
-        status = sub.status, paid_until = sub.paid_until, ends_at = sub.ends_at, changed_at = clock_timestamp()
+        status = sub.status, paid_until = sub.paid_until, ends_at = sub.ends_at, changed_at = read_at
     WHERE id = sub.id;
     IF sub.account_id IS NOT NULL THEN
         PERFORM apply_subscriptions(sub.account_id, plans, serving,
@@ -1340,12 +1343,14 @@ CREATE OR REPLACE FUNCTION store_export_part(
     of_chain integer, of_id text, from_seq bigint, to_seq bigint, checks integer, after_check bytea, part bytea,
     is_last boolean, lease interval
 ) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    ended timestamptz := CASE WHEN is_last THEN now() END;
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     UPDATE subject_requests
     SET at_seq = to_seq, done = done + checks, lease_until = now() + lease,
         state = CASE WHEN is_last THEN 'done' ELSE 'running' END, sealed = CASE WHEN NOT is_last THEN sealed END,
-        settled_at = CASE WHEN is_last THEN now() END
+        settled_at = ended
     WHERE chain = of_chain AND id = of_id AND state = 'running' AND at_seq = from_seq;
     IF NOT FOUND THEN
         RETURN false;
@@ -1359,9 +1364,10 @@ CREATE OR REPLACE FUNCTION delete_exports(of_chain integer, of_account text, of_
 LANGUAGE plpgsql AS $$
 DECLARE
     ids text[];
+    ended timestamptz := now();
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
-    UPDATE subject_requests SET state = 'deleted', sealed = NULL, settled_at = coalesce(settled_at, now())
+    UPDATE subject_requests SET state = 'deleted', sealed = NULL, settled_at = coalesce(settled_at, ended)
         WHERE chain = of_chain AND account_id = of_account AND subject = of_subject AND kind = 'export'
             AND state IN ('running', 'done');
     ids := ARRAY(SELECT id FROM subject_requests
@@ -1511,6 +1517,7 @@ END $$;
 -- Removes an account's endpoint, fails its pending events and deletes all payloads. Returns false if there is none.
 CREATE OR REPLACE FUNCTION remove_endpoint(of_account text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    ended timestamptz := now();
     home integer := (SELECT a.chain FROM accounts AS a WHERE a.id = of_account);
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
@@ -1520,7 +1527,7 @@ BEGIN
     END IF;
     UPDATE webhook_events
     SET sealed_payload = NULL, state = 'failed', next_attempt_at = NULL, leased_until = NULL,
-        settled_at = least(settled_at, now()) -- null counts as later
+        settled_at = least(settled_at, ended) -- null counts as later
     WHERE chain = home AND account_id = of_account AND sealed_payload IS NOT NULL;
     RETURN true;
 END $$;

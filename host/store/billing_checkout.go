@@ -114,7 +114,8 @@ func (s *Store) Decline(ctx context.Context, d billing.Decline, since time.Time,
 // Declined implements billing.Accounts.
 func (s *Store) Declined(ctx context.Context, checkout string, n int64) (at time.Time, _ error) {
 	err := s.db.NewSelect().Model((*declineRow)(nil)).Column("declined_at").
-		Where("customer IN (SELECT customer FROM related_checkouts(?))", checkout).
+		Where("customer IN (SELECT customer FROM billing_checkouts WHERE id IN (SELECT related_checkouts(?)))",
+			checkout).
 		Order("declined_at DESC").Offset(n-1).Limit(1).Scan(ctx, &at)
 	return at, wrap(orElse(err, nil), "counting declined cards")
 }

@@ -477,7 +477,8 @@ func TestDeclines(t *testing.T) {
 		noError(t, err)
 		return session.Token
 	}
-	for name, account := range map[string]string{"a browser": "", "an account": must(s.CreateAccount(t.Context(), plan(t, "free", 50)))(t)} {
+	free := must(s.CreateAccount(t.Context(), plan(t, "free", 50)))(t)
+	for name, account := range map[string]string{"a browser": "", "an account": free} {
 		tab := subscribe(account)
 		for i := range billing.MaxDeclines - 1 {
 			decline(fmt.Sprint("card ", name, i), false)

@@ -60,8 +60,8 @@ var retention = []expiry{
 	{"webhook_old_secrets", "", "", "ends_at <= ?before", 0},
 	{"ledger_settlements", "batch", "", "settled_at < ?before", 24 * time.Hour}, // a batch arrives in seconds or never
 	{"answers", "account_id, key_hash", "", "kept_at <= ?before", answerRetention},
-	{"export_parts", "id, after", "", "id IN (SELECT q.id FROM subject_requests AS q " +
-		"WHERE q.chain = export_parts.chain AND q.kind = 'export' AND q.state = 'done' AND q.settled_at <= ?before)",
+	{"export_parts", "id, after", "", "EXISTS (SELECT FROM subject_requests AS q WHERE q.chain = export_parts.chain " +
+		"AND q.id = export_parts.id AND q.kind = 'export' AND q.state = 'done' AND q.settled_at <= ?before)",
 		privacy.KeepExport},
 	{"subject_requests", "id", "state = 'deleted'", "kind = 'export' AND state = 'done' AND settled_at <= ?before",
 		privacy.KeepExport},

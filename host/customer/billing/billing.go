@@ -95,7 +95,8 @@ func (e *PausedError) Error() string {
 type DeclinedError struct{ Until time.Time }
 
 func (e *DeclinedError) Error() string {
-	return "too many cards were declined; another can be tried at " + e.Until.UTC().Format(time.RFC3339)
+	return "too many cards were declined; nothing was charged, and another one can be tried from " +
+		e.Until.UTC().Format("2 January at 15:04") + " UTC on"
 }
 
 // Accounts stores checkouts and subscriptions, and updates accounts and keys accordingly.

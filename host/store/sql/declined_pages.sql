@@ -4,4 +4,4 @@ WHERE c.customer = ?customer AND c.state = 'open' AND c.page <> '' AND c.created
     AND ?most <= greatest(
         (SELECT count(*) FROM billing_declines WHERE card = ?card AND card <> '' AND declined_at > ?since),
         (SELECT count(*) FROM billing_declines WHERE declined_at > ?since
-            AND customer IN (SELECT customer FROM related_checkouts(c.id))))
+            AND customer IN (SELECT customer FROM billing_checkouts WHERE id IN (SELECT related_checkouts(c.id)))))

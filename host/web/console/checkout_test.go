@@ -303,8 +303,8 @@ func TestDeclinedUpgrade(t *testing.T) {
 	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
 }
 
-// testCheckoutForm checks that the test checkout keeps what was entered, accepts an expiry without a slash, and takes no
-// further card after five that were declined.
+// testCheckoutForm checks that the test checkout keeps what was entered, accepts an expiry without a slash, and takes
+// no further card after five that were declined.
 func testCheckoutForm(t *testing.T, s *site) {
 	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")
@@ -318,7 +318,7 @@ func testCheckoutForm(t *testing.T, s *site) {
 		tester.press("Subscribe", "number", "4000 0000 0000 0002", "expiry", "1230", "cvc", "123", "name", "Jane").
 			is(402, "Your card was declined.")
 	}
-	const refused = "Too many cards were declined. Nothing was charged; you can try another one from "
+	const refused = "Too many cards were declined; nothing was charged, and another one can be tried from "
 	tester.press("Subscribe", "number", "4242 4242 4242 4242").is(429, refused)
 	tester.get("/")
 	tester.press("Subscribe to Pro").is(429, refused)

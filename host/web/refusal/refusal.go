@@ -130,8 +130,7 @@ func Of(err error) *Refusal {
 	case errors.As(err, &rate):
 		return &Refusal{Status: http.StatusTooManyRequests, Code: Rate, Text: rate.Error(), ResetAt: rate.Until}
 	case errors.As(err, &cards):
-		return Page(http.StatusTooManyRequests, "Too many cards were declined. Nothing was charged; you can try another one "+
-			"from "+cards.Until.UTC().Format("2 January at 15:04")+" UTC on.")
+		return &Refusal{Status: http.StatusTooManyRequests, Code: Rate, Text: cards.Error(), ResetAt: cards.Until}
 	case errors.As(err, &missing):
 		return &Refusal{Status: http.StatusServiceUnavailable, Code: Unavailable,
 			Text: "the request cannot be answered in full at the moment; nothing was counted, try again"}
