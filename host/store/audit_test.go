@@ -245,7 +245,7 @@ func TestStateOfTheDatabase(t *testing.T) {
 		`UPDATE webhook_events SET state = 'delivered', sealed_payload = NULL, next_attempt_at = NULL,
 			settled_at = now() WHERE sequence = 3`,
 		`UPDATE webhook_endpoints SET failing_since = now(), failed_at = now()`,
-		"UPDATE graph_contributions SET added_at = added_at - interval '1 minute'")
+		"UPDATE graph_contributions SET added_at = now() - interval '1 minute'")
 	got := must(s.WebhookBacklog(t.Context()))(t)
 	holds(t, got.Late >= time.Minute && got.Late <= time.Hour, "the oldest event is late by %v, want about a minute",
 		got.Late)

@@ -162,6 +162,7 @@ func TestConcurrentErasures(t *testing.T) {
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
 func TestErasureLocksHeadLast(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "it locks rows of a subject on all nodes")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {
 		t.Run(name, func(t *testing.T) {
@@ -343,12 +344,12 @@ func TestRequestsEnd(t *testing.T) {
 	finishRequests(t, s)
 	expect(t, "parts", one[int](t, s, "SELECT count(*) FROM export_parts"), 1)
 	conn := session(t, s.url)
-	exec(t, conn, "UPDATE subject_requests SET settled_at = settled_at - interval '25 hours'")
+	exec(t, conn, "UPDATE subject_requests SET settled_at = now() - interval '25 hours'")
 	wantError(t, "downloading after a day", errOf(s.Download(t.Context(), caller, done.ID, "")), privacy.ErrNoExport)
 	noError(t, s.Prune(t.Context()))
 	expect(t, "parts after a day", one[int](t, s, "SELECT count(*) FROM export_parts"), 0)
 	expect(t, "state after a day", must(s.Request(t.Context(), caller, done.ID))(t).State, privacy.StateDeleted)
-	exec(t, conn, "UPDATE subject_requests SET settled_at = settled_at - interval '30 days'")
+	exec(t, conn, "UPDATE subject_requests SET settled_at = now() - interval '31 days'")
 	noError(t, s.Prune(t.Context()))
 	expect(t, "requests after a month", len(must(s.Requests(t.Context(), caller))(t)), 0)
 

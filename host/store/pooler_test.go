@@ -25,6 +25,7 @@ import (
 func TestThroughPooler(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
+	needsPlainPostgres(t, "it repeats the tests of a plain one")
 	at := postgrestest.Database(t)
 	const runs, most = 5, 90 // it is more
 	passed := 0

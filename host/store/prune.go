@@ -220,8 +220,9 @@ func (s *Store) Once(name string, every time.Duration, run func(context.Context)
 	return func(ctx context.Context) error {
 		args := named{"name": name, "wait": (every * 9 / 10).Seconds(), "again": min(every, time.Minute).Seconds()}
 		err := s.db.NewRaw(`INSERT INTO jobs AS j (name, due_at) VALUES (?name, now() + make_interval(secs => ?wait))
-			ON CONFLICT (name) DO UPDATE SET due_at = EXCLUDED.due_at WHERE j.due_at <= now() RETURNING name`, args).
-			Scan(ctx, new(string))
+			ON CONFLICT (name) DO UPDATE SET due_at = EXCLUDED.due_at
+			WHERE EXCLUDED.due_at - j.due_at >= make_interval(secs => ?wait) RETURNING name`, args).
+			Scan(ctx, new(string)) // j.due_at <= now(), as Citus accepts it
 		if errors.Is(err, sql.ErrNoRows) { // another host has run it
 			return nil
 		}

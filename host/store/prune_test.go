@@ -53,7 +53,10 @@ func TestOnce(t *testing.T) {
 		return s.Once("tidy", time.Hour, func(context.Context) error { runs++; return err })
 	}
 	first, second := job(a), job(open(t, a.url, nil))
-	later := func(by string) { exec(t, session(t, a.url), "UPDATE jobs SET due_at = due_at - interval '"+by+"'") }
+	later := func(by string) { // in UTC, so that Citus knows that it is the same on each node
+		exec(t, session(t, a.url),
+			"UPDATE jobs SET due_at = (due_at AT TIME ZONE 'UTC' - interval '"+by+"') AT TIME ZONE 'UTC'")
+	}
 	for _, step := range []struct {
 		what  string
 		later string

@@ -3,10 +3,10 @@
 WITH told AS (
     SELECT name, used FROM unnest(?names::text[], ?used::bigint[]) AS t (name, used)
 ), added AS (
-    INSERT INTO rate_uses AS r (name, used, used_at)
-    SELECT name, used, now() FROM told WHERE used > 0 ORDER BY name
+    INSERT INTO rate_uses AS r (name, used)
+    SELECT name, used FROM told WHERE used > 0 ORDER BY name
     ON CONFLICT (name) DO UPDATE SET used_at = EXCLUDED.used_at,
-        used = EXCLUDED.used + CASE WHEN r.used_at > EXCLUDED.used_at - interval '1 minute' THEN r.used ELSE 0 END
+        used = EXCLUDED.used + CASE WHEN EXCLUDED.used_at - r.used_at < interval '1 minute' THEN r.used ELSE 0 END
     RETURNING name, used
 )
 SELECT name, used FROM added
