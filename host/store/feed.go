@@ -101,8 +101,9 @@ func (s *Store) importFeed(
 		if _, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds)); err != nil {
 			return err
 		}
-		// In one message, because changes of keys wait for the record's chain, and this host may be stopped.
-		_, err = tx.Exec(ctx, fmt.Sprintf("SELECT record_list(%d, true); COMMIT", id))
+		// In one message, because others wait for the head of the record's chain, and this host may be stopped.
+		_, err = tx.Exec(ctx, fmt.Sprintf(`SELECT record_state('list content', name), record_state('list', name)
+			FROM feeds WHERE id = %d; COMMIT`, id))
 		return err
 	})
 	if err != nil {

@@ -73,20 +73,22 @@ func (s *Store) publish(
 	if err != nil {
 		return err
 	}
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		name, holder := m.Manifest.Name, ""
-		err := tx.NewRaw("SELECT publish_plugin(?, ?, ?, ?, ?, ?, ?, ?)", name, version, m.Digest[:], m.Wasm,
-			string(manifest), owner, owner == registry.Release || registry.BuiltIn(name), string(about)).
-			Scan(ctx, &holder)
-		switch {
-		case err != nil || holder == "":
-			return err
-		case holder == "version":
-			return registry.ErrVersionTaken
-		}
-		return registry.Refuse(registry.OtherOwner, "the name %s belongs to %s; an operator gives it away with "+
-			"`assay plugin transfer %s --to KEY`", name, holder, name)
+	name, holder := m.Manifest.Name, ""
+	err = again(func() (err error) {
+		holder, err = once[string](ctx, s, `SELECT publish_plugin(?name, ?version, ?digest, ?wasm, ?manifest, ?owner,
+			?reserved, ?notes)`, named{"name": name, "version": version, "digest": m.Digest[:], "wasm": m.Wasm,
+			"manifest": string(manifest), "owner": owner, "notes": string(about),
+			"reserved": owner == registry.Release || registry.BuiltIn(name)})
+		return err
 	})
+	switch {
+	case err != nil || holder == "":
+		return err
+	case holder == "version":
+		return registry.ErrVersionTaken
+	}
+	return registry.Refuse(registry.OtherOwner, "the name %s belongs to %s; an operator gives it away with "+
+		"`assay plugin transfer %s --to KEY`", name, holder, name)
 }
 
 // TransferPlugin gives the name of a plugin to another owner. It does not verify the note.

@@ -357,7 +357,7 @@ func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (re
 // createProgress lets the contributions of new chains be applied.
 func createProgress(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx,
-		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain <> ?
+		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain < ?
 		ON CONFLICT DO NOTHING`, audit.StateChain)
 	return err
 }

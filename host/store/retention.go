@@ -23,7 +23,7 @@ const (
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
 // newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as
-// the hosts' clocks agree: a record that is due stays as long as any record before it must stay. audit.StateChain is
+// the hosts' clocks agree: a record that is due stays as long as any record before it must stay. Chains of states are
 // never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
@@ -39,9 +39,6 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	}
 	var damaged Damaged
 	for _, chain := range chains {
-		if chain == audit.StateChain {
-			continue
-		}
 		var row headRow
 		err := query(s.db, "audit_due", named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
 			Scan(ctx, &row)

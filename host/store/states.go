@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/uptrace/bun"
+
 	"assay/host/customer/billing"
+	"assay/migrations"
 )
 
 // StoredState is the digest of an account, a key, a lineup and so on as the database has it, see audit.State.
@@ -21,10 +24,9 @@ func (s StoredState) Compare(other StoredState) int {
 
 // States returns the stored states, in no order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
-	if err := query(l.db, "stored_states").Scan(ctx, &states); err != nil {
-		return nil, fmt.Errorf("reading states: %w", err)
-	}
-	return states, nil
+	err = l.db.NewRaw("SELECT type, id, sha256(content) AS digest FROM (?) AS s", bun.Safe(migrations.States)).
+		Scan(ctx, &states)
+	return states, wrap(err, "reading states")
 }
 
 // SetQuota sets the monthly quota of an account until its plan changes. It fails with billing.ErrNoAccount.
