@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 )
 
 // SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head and
@@ -19,19 +17,6 @@ func (s *Signer) SignTree(h TreeHead) (string, error) {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
 	}
 	return signed, nil
-}
-
-// ParseTreeHead verifies a checkpoint of a chain's tree with its public key, see TreeKey, whose name is the origin.
-func ParseTreeHead(signed string, chain int, verifierKey string) (TreeHead, error) {
-	verifier, err := note.NewVerifier(verifierKey)
-	if err != nil {
-		return TreeHead{}, err
-	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
-	if err != nil {
-		return TreeHead{}, err
-	}
-	return parseTreeHead(n.Text, chain, verifier.Name())
 }
 
 func parseTreeHead(text string, chain int, origin string) (TreeHead, error) {

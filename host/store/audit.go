@@ -114,7 +114,7 @@ func (s *Store) createHeads(ctx context.Context) error {
 		return wrap(err, "reading audit chains")
 	}
 	for created := false; ; {
-		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := transact(ctx, s.db, func(ctx context.Context, tx bun.Tx) error {
 			err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &created)
 			if err != nil || !created {
 				return err
@@ -188,6 +188,14 @@ type AuditLog struct {
 // Damaged is the error for chains with a head or a record that no host can have stored.
 type Damaged []*audit.BreakError
 
+// asError returns nil if no chain is damaged.
+func (d Damaged) asError() error {
+	if d == nil {
+		return nil
+	}
+	return d
+}
+
 func (d Damaged) Error() string {
 	texts := make([]string, len(d))
 	for i, b := range d {
@@ -212,10 +220,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 		}
 		heads = append(heads, head)
 	}
-	if damaged != nil {
-		err = damaged
-	}
-	return heads, err
+	return heads, damaged.asError()
 }
 
 // Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.

@@ -55,10 +55,7 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 	if err == nil && export.Total > 0 {
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("exporting subject: %w", err))
-	}
-	return export, nil
+	return export, withOutage(wrap(err, "exporting subject"))
 }
 
 // undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,

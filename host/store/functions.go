@@ -119,10 +119,7 @@ func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) err
 	if sqlState(err) == invalidFunctionDefinition { // a function with another result cannot be replaced
 		err = apply(append([]string{dropFunctions("true")}, statements...)...)
 	}
-	if err != nil {
-		return fmt.Errorf("applying %s: %w", functionsFile, err)
-	}
-	return nil
+	return wrap(err, "applying %s", functionsFile)
 }
 
 // dropFunctions returns a statement that drops the functions of all files so far that fulfil a condition.

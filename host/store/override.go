@@ -106,10 +106,7 @@ func (s *Store) addOverride(ctx context.Context, r requester, w override.Wanted,
 		added, err = s.tryAddOverride(ctx, r, w, limit)
 		return err
 	})
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("adding override: %w", orUnauthorized(err)))
-	}
-	return added, nil
+	return added, withOutage(wrap(orUnauthorized(err), "adding override"))
 }
 
 func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Wanted, limit int) (
@@ -179,10 +176,7 @@ func (s *Store) RemoveOverride(ctx context.Context, c check.Caller, id string) e
 	if err == nil {
 		err = s.removeOverride(ctx, r, id)
 	}
-	if err != nil {
-		return withOutage(fmt.Errorf("removing override: %w", err))
-	}
-	return nil
+	return withOutage(wrap(err, "removing override"))
 }
 
 // RemoveAnyOverride removes an override of the operator or of any account for the operator. It fails with

@@ -55,10 +55,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
 			Before: before})
 	}
-	if damaged != nil {
-		return due, damaged
-	}
-	return due, nil
+	return due, damaged.asError()
 }
 
 // anchorRow is a row of audit_anchors.
@@ -78,12 +75,9 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
 		Revision: anchor.Seq, Digest: anchor.Hash[:],
 	}
-	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)",
-		named{"chain": anchor.Chain, "seq": anchor.Seq, "hash": anchor.Hash[:], "note": note,
-			"entry": entry(record, at)})
-	if err == nil && !matches {
-		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
-	}
+	err := s.require(ctx, fmt.Errorf("record %d does not match the anchor", anchor.Seq),
+		"SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)", named{"chain": anchor.Chain, "seq": anchor.Seq,
+			"hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
 	return wrap(err, "keeping the anchor of audit chain %d", anchor.Chain)
 }
 

@@ -45,13 +45,10 @@ func (s *Store) SetStanding(ctx context.Context, accountID string, suspended boo
 
 // changeAccount calls a function that returns whether there is the account. That of the callers without a key has
 // limits of its own.
-func (s *Store) changeAccount(ctx context.Context, call string, args named) (err error) {
-	found := false
-	if args["account"] != publicAccount {
-		found, err = once[bool](ctx, s, call, args)
+func (s *Store) changeAccount(ctx context.Context, call string, args named) error {
+	missing := fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
+	if args["account"] == publicAccount {
+		return missing
 	}
-	if err == nil && !found {
-		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
-	}
-	return err
+	return s.require(ctx, missing, call, args)
 }
