@@ -12,11 +12,7 @@ import (
 // key always give the same text.
 func (s *Signer) SignTree(h TreeHead) (string, error) {
 	text := fmt.Sprintf("%s\n%d\n%s\n", s.OriginOf(h), h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
-	signed, err := s.signNote(text, s.OriginOf(h), Checkpoints)
-	if err != nil {
-		return "", fmt.Errorf("signing checkpoint: %w", err)
-	}
-	return signed, nil
+	return s.signNote("checkpoint", text, s.OriginOf(h), Checkpoints)
 }
 
 func parseTreeHead(text string, chain int, origin string) (TreeHead, error) {

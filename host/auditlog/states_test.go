@@ -60,7 +60,8 @@ func TestVerifyStates(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
-		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check", "ALTER TABLE state_records DROP CONSTRAINT state_records_pkey")
+		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check",
+		"ALTER TABLE state_records DROP CONSTRAINT state_records_pkey")
 	restore := dump(t, db, "kept", "accounts", "api_keys", "feeds", "feed_entries", "feed_ranks",
 		"overrides", "state_records", "audit_heads", "audit_trees", "audit_tiles", "audit_checkpoints")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
@@ -91,8 +92,10 @@ func TestVerifyStates(t *testing.T) {
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
-		"record removed":     {"DELETE FROM state_records WHERE chain = 1000001 AND seq = 2", "record is number 3", later},
-		"record altered":     {"UPDATE state_records SET verdict = 'valid' WHERE key_id = " + revoked, "its leaf", later},
+		"record removed": {"DELETE FROM state_records WHERE chain = 1000001 AND seq = 2", "record is number 3",
+			later},
+		"record altered": {"UPDATE state_records SET verdict = 'valid' WHERE key_id = " + revoked, "its leaf",
+			later},
 		"records swapped": {"UPDATE state_records SET seq = 7 - seq WHERE chain = 1000001 AND seq IN (3, 4)",
 			"does not follow", later},
 		"record of the end removed": {`DELETE FROM state_records WHERE chain = 1000001 AND seq = 7; UPDATE audit_heads
@@ -102,8 +105,8 @@ func TestVerifyStates(t *testing.T) {
 			"was recorded in chain 1000000 before", later},
 		"records of accounts": {forgetting("= 1000001"), "no record says that it was added", later},
 		"all records":         {forgetting(">= 1000000"), "chain of lists, lineups and plugins is gone", later},
-		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_state('account', id) FROM accounts", "",
-			time.Now()},
+		"a change that is recorded": {`UPDATE accounts SET quota = 11;
+			SELECT record_state('account', id) FROM accounts`, "", time.Now()},
 	} {
 		storetest.Exec(t, db, test.tamper)
 		var broken error
@@ -113,8 +116,9 @@ func TestVerifyStates(t *testing.T) {
 			if err != nil || name == "all records" {
 				return err
 			}
-			expect.That(t, broken == nil || !strings.HasPrefix(name, "record ") || !strings.Contains(broken.Error(), "\n"),
-				"%s: %v", name, broken)
+			if strings.HasPrefix(name, "record ") {
+				expect.That(t, !strings.Contains(broken.Error(), "\n"), "%s: %v", name, broken)
+			}
 			var text bytes.Buffer
 			_, err = WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})
 			if err != nil {

@@ -223,8 +223,8 @@ func TestVerifyTree(t *testing.T) {
 	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_checkpoints")
 	for _, test := range []struct{ name, damage, reason string }{
 		{"nothing", "", ""},
-		{"a tile altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1) WHERE chain = 0",
-			"record 2: its leaf differs from the one in tile/0/000.p/4"},
+		{"a tile altered", `UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)
+			WHERE chain = 0`, "record 2: its leaf differs from the one in tile/0/000.p/4"},
 		{"a tile deleted", "DELETE FROM audit_tiles", "record 1: its leaf differs"},
 		{"the root altered", "UPDATE audit_trees SET root = sha256('x')", "does not have the stored root"},
 		{"the row altered", "UPDATE audit_trees SET size = -1", "the row of its Merkle tree was altered"},

@@ -243,7 +243,8 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, table := range []bun.Ident{"audit_records", "state_records", "audit_checkpoints"} {
 		for after := math.MinInt32; ; {
 			var next *int
-			if err := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ?", table, after).Scan(ctx, &next); err != nil {
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ?", table, after)
+			if err := query.Scan(ctx, &next); err != nil {
 				return nil, fmt.Errorf("listing audit chains: %w", err)
 			}
 			if next == nil {

@@ -109,7 +109,8 @@ func TestNoHeadIsHeldBetweenStatements(t *testing.T) {
 	subject := privacy.Selector{Ref: r.Decision.Ref}
 	var began []string
 	p.Set(func(statement string) storetest.Fate { // called with a lock
-		if text := strings.ToLower(statement); strings.HasPrefix(text, "begin") && !strings.Contains(text, "read only") {
+		text := strings.ToLower(statement)
+		if strings.HasPrefix(text, "begin") && !strings.Contains(text, "read only") {
 			began = append(began, text)
 		}
 		return storetest.Passes
@@ -129,7 +130,22 @@ func TestNoHeadIsHeldBetweenStatements(t *testing.T) {
 	} {
 		noError(t, change())
 	}
-	p.Set(nil, false)
 	expect(t, "transactions of several statements", strings.Join(began, "; "), "")
+
+	// A list is written in steps, and the host waits for the standbys after each.
+	waits := 0
+	p.Set(func(statement string) storetest.Fate {
+		waits += strings.Count(statement, "pg_logical_emit_message")
+		return storetest.Passes
+	}, false)
+	names := make([]string, 2*stepRows+1)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d.example", i)
+	}
+	must(s.ImportFeed(t.Context(), feed.List{Name: "Long", Kind: feed.Bad}, inPairs(entries(t, names...))))(t)
+	p.Set(nil, false)
+	expect(t, "waits for standbys", waits, 2)
+	expect(t, "entries", one[int](t, direct, "SELECT count(*) FROM feed_entries"), len(names))
 	verifyLedger(t, direct)
+	wantStates(t, direct)
 }

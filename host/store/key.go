@@ -136,17 +136,6 @@ func (k *keyRow) insert(wanted apikey.Wanted) string {
 	return row.json()
 }
 
-// caller is the state of a key.
-type caller struct {
-	State     string
-	ExpiresAt time.Time
-}
-
-// isValid reports whether the key may be used.
-func (c caller) isValid(now time.Time) bool {
-	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
-}
-
 // newKeyRow returns the row of a new key.
 func newKeyRow(secret, account, name string) (*keyRow, error) {
 	hash, ok := apikey.Parse(secret)

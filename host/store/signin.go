@@ -159,8 +159,8 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	var row sessionRow
 	now := s.now()
 	err := query(s.db, "session", named{"hash": hash[:], "now": now}).Scan(ctx, &row)
-	if err != nil {
-		return signin.Session{}, check.Caller{}, withOutage(wrap(orElse(err, signin.ErrNoSession), "looking up session"))
+	if err = withOutage(wrap(orElse(err, signin.ErrNoSession), "looking up session")); err != nil {
+		return signin.Session{}, check.Caller{}, err
 	}
 	plan, ok := check.PlanNamed(row.Plan)
 	if !ok {

@@ -108,17 +108,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		<-time.After(retryInterval)
 		err = whenStarted(ctx, settings)
 	}
+	err = wrap(err, "opening database")
+	if err == nil {
+		err = s.prepareSchema(ctx, cfg.Schema)
+	}
+	if err == nil {
+		err = wrap(whenStarted(ctx, s.initialise), "opening database")
+	}
 	if err != nil {
 		db.Close()
-		return nil, fmt.Errorf("opening database: %w", err)
-	}
-	if err := s.prepareSchema(ctx, cfg.Schema); err != nil {
-		db.Close()
 		return nil, err
-	}
-	if err := whenStarted(ctx, s.initialise); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	return s, nil
 }

@@ -16,7 +16,7 @@ import (
 	"assay/host/entity"
 )
 
-const rowsPerStatement = 10_000 // limits how long one statement takes
+const rowsPerStatement = 1_000 // limits how long one statement takes
 
 // EventsAfter lists up to limit events of an account with a sequence number above after, in ascending order, with the
 // bodies that are still stored. Numbers become visible in order, so a reader that continues from the last one misses
