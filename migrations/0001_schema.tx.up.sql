@@ -137,18 +137,16 @@ CREATE INDEX sessions_by_expiry ON sessions (expires_at); -- pruned by it
 
 -- The heads of the audit chains. Every transaction that appends to a chain locks its head. The newest version of a head
 -- is found first in the key, however many old ones an open snapshot keeps.
+--
+-- States, which are what accounts, keys, lists, lineups, plugins and overrides are, have chains apart from those of
+-- checks, because their records must stay as long as the rows: 1000000 those of the installation, and 1000001 + n those
+-- of the accounts whose checks are in chain n. Their heads are locked after all others.
 CREATE TABLE audit_heads (
     chain integer NOT NULL,
     seq   bigint NOT NULL,
     hash  bytea NOT NULL,
     PRIMARY KEY (chain, seq)
 );
-
--- The chain of states: what accounts, keys, lists, lineups, plugins and overrides are. It is apart from those of
--- checks, because its records must stay as long as the rows. Its head is locked after all others, so its number is
--- above theirs.
-INSERT INTO audit_heads (chain, seq, hash)
-VALUES (1000000, 0, sha256(convert_to('assay audit chain 1000000, version 1', 'UTF8')));
 
 -- Partitioned by month, so that a month past its retention can be dropped. There are no foreign keys, because a record
 -- outlives its account and key, and no sequence, because numbers come from the head and have no gaps.
@@ -191,7 +189,7 @@ CREATE INDEX audit_records_by_subject ON audit_records ((seq >> 16), substr(pseu
 -- Takes records of months without a partition. They are moved when the partition is created.
 CREATE TABLE audit_records_other PARTITION OF audit_records DEFAULT;
 
--- The records of the chain of states. They are never pruned, so they are not in the months' partitions, which would have
+-- The records of the chains of states. They are never pruned, so they are not in the months' partitions, which would have
 -- to stay with them.
 CREATE TABLE state_records (LIKE audit_records INCLUDING DEFAULTS, PRIMARY KEY (chain, seq));
 

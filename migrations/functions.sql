@@ -40,12 +40,12 @@ BEGIN
     RETURN head;
 END $$;
 
--- Locks the heads of all chains in ascending order, and returns the numbers of the chains. A chain whose head was
--- damaged cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so the
+-- Locks the heads of all chains of checks in ascending order, and returns the numbers of the chains. A chain whose head
+-- was damaged cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so the
 -- settings hold there too; Citus does not delegate an expression such as PERFORM audit_lock(...).
 CREATE OR REPLACE FUNCTION audit_lock_all(patience text) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
-    all_chains integer[] := ARRAY(SELECT DISTINCT chain FROM audit_heads ORDER BY chain);
+    all_chains integer[] := ARRAY(SELECT DISTINCT chain FROM audit_heads WHERE chain < 1000000 ORDER BY chain);
     one integer;
 BEGIN
     PERFORM audit_settings(patience);
@@ -68,7 +68,7 @@ BEGIN
     r.chain := of_chain;
     r.seq := head.seq + 1;
     r.hash := sha256('\x01' || head.hash || int4send(r.chain) || int8send(r.seq) || r.leaf);
-    IF of_chain = 1000000 THEN
+    IF of_chain >= 1000000 THEN
         INSERT INTO state_records SELECT r.*;
     ELSE
         INSERT INTO audit_records SELECT r.*;
@@ -80,7 +80,7 @@ BEGIN
     RETURN r.seq;
 END $$;
 
--- Locks all chains and appends each one's entry. A chain whose head was altered is left out: it does not verify anyway.
+-- Locks all chains of checks and appends each one's entry. A chain whose head was altered is left out: it does not verify anyway.
 CREATE OR REPLACE FUNCTION audit_append_all(
     entries jsonb -- by chain
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -575,21 +575,23 @@ $$;
 
 -- States ----------------------------------------------------------------------------------------------------------
 --
--- Each change of an account, a key, a list, a lineup, a plugin or an override appends a record to chain 1000000 in the
--- same transaction. The record has the SHA-256 of the row. Verification compares the rows with the last record of each,
--- and computes the digests by itself (stored_states.sql in package store).
+-- Each change of an account, a key, a list, a lineup, a plugin or an override appends a record to a chain of states in
+-- the same transaction. The record has the SHA-256 of the row. Verification compares the rows with the last record of
+-- each, and computes the digests by itself. What they are of is in states.sql, and nowhere else.
 
 -- A field of a record's encoding: its length, then its bytes.
 CREATE OR REPLACE FUNCTION audit_field(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT int4send(octet_length(value)) || value;
 $$;
 
--- Appends a record of the state of an account, a key, a list, a lineup, a plugin or an override, or that it was removed
--- if the digest is null.
-CREATE OR REPLACE FUNCTION record_state(
+-- Appends a record of a state, or that it was removed if the digest is null: to the chain of states of the account, or
+-- to the installation's. It appends nothing if the chain's head was altered or is gone: the chain does not verify then,
+-- and what decides must be changeable all the same.
+CREATE OR REPLACE FUNCTION append_state(
     of_type text, of_account text, of_key text, state text, amount integer, number bigint, digest bytea
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    of_chain integer := coalesce((SELECT 1000001 + a.chain FROM accounts AS a WHERE a.id = of_account), 1000000);
     moment timestamptz := date_trunc('milliseconds', clock_timestamp());
     at text := to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
     nonce bytea := uuid_send(gen_random_uuid());
@@ -597,137 +599,38 @@ DECLARE
     content bytea := '\x01';
     part text;
 BEGIN
+    IF octet_length((SELECT hash FROM audit_heads WHERE chain = of_chain ORDER BY seq DESC LIMIT 1))
+            IS DISTINCT FROM 32 THEN
+        RETURN;
+    END IF;
     FOREACH part IN ARRAY ARRAY['state', at, ref, of_account, of_key, of_type, ''] LOOP -- the last is the pseudonym
         content := content || audit_field(convert_to(part, 'UTF8'));
     END LOOP;
     content := content || int8send(amount) || audit_field(convert_to(state, 'UTF8')) || int8send(number)
         || audit_field(coalesce(digest, ''));
-    PERFORM audit_append(1000000, jsonb_build_object('recorded_at', moment, 'kind', 'state', 'ref', ref,
+    PERFORM audit_append(of_chain, jsonb_build_object('recorded_at', moment, 'kind', 'state', 'ref', ref,
         'account_id', of_account, 'key_id', of_key, 'type', of_type, 'nonce', '\x' || encode(nonce, 'hex'),
         'score', amount, 'verdict', state, 'revision', number, 'digest', '\x' || encode(digest, 'hex'),
         'leaf', '\x' || encode(sha256('\x00' || nonce || content), 'hex')));
 END $$;
 
--- As record_state, unless the chain's head was altered or is gone: the chain does not verify then, and what scores must
--- be changeable all the same.
-CREATE OR REPLACE FUNCTION record_if_intact(
-    of_type text, of_account text, of_key text, state text, ends bigint, digest bytea
-) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF (SELECT octet_length(hash) FROM audit_heads WHERE chain = 1000000 ORDER BY seq DESC LIMIT 1) = 32 THEN
-        PERFORM record_state(of_type, of_account, of_key, state, 0, ends, digest);
-    END IF;
-END $$;
-
--- Records the state of an account after a change.
-CREATE OR REPLACE FUNCTION record_account(of_account text) RETURNS void LANGUAGE plpgsql AS $$
+-- Records the state of a row after a change. The digest is computed before the chain's head is locked. The host writes
+-- the cases from states.sql.
+CREATE OR REPLACE FUNCTION record_state(of_type text, of_id text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    a accounts;
+    of_account text;
+    of_key text := CASE WHEN of_type <> 'account' THEN of_id ELSE '' END;
+    of_state text;
+    of_amount integer;
+    of_number bigint;
+    of_digest bytea;
 BEGIN
-    SELECT * INTO a FROM accounts WHERE id = of_account;
-    PERFORM record_state('account', a.id, '', CASE WHEN a.suspended_at IS NULL THEN a.plan ELSE 'suspended' END,
-        a.quota, 0, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota, encode(a.salt, 'hex'), a.chain,
-        extract(epoch FROM a.created_at)::text, extract(epoch FROM a.suspended_at)::text, a.standing)::text, 'UTF8')));
-END $$;
-
--- Records the state of a key after a change, with the time in milliseconds at which it ends or has ended; 0: none. Its
--- row may be deleted 30 days later.
-CREATE OR REPLACE FUNCTION record_key(of_key text) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    k api_keys;
-BEGIN
-    SELECT * INTO k FROM api_keys WHERE id = of_key;
-    PERFORM record_state('key', k.account_id, k.id, k.state, 0,
-        coalesce((extract(epoch FROM least(k.ended_at, k.expires_at)) * 1000)::bigint, 0),
-        sha256(convert_to(jsonb_build_array('key', k.id, k.account_id, k.name, encode(k.hash, 'hex'), k.hint, k.state,
-            extract(epoch FROM k.created_at)::text, extract(epoch FROM k.ended_at)::text,
-            extract(epoch FROM k.expires_at)::text, k.scopes, k.networks, extract(epoch FROM k.lifetime)::text,
-            k.test)::text, 'UTF8')));
-END $$;
-
--- Records the state of a list after a change and, after an import, that of its entries. The digests are computed first,
--- because changes of keys wait for the chain's head.
-CREATE OR REPLACE FUNCTION record_list(of_id integer, with_entries boolean) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    f feeds;
-    of_list bytea;
-    of_entries bytea;
-    of_ranks bytea;
-BEGIN
-    SELECT * INTO f FROM feeds WHERE id = of_id;
-    of_list := sha256(convert_to(jsonb_build_array('list', f.id, f.name, f.kind, f.category, f.source, f.format,
-        f.licence, f.entries, f.version, extract(epoch FROM f.imported_at)::text,
-        extract(epoch FROM f.expires_at)::text, extract(epoch FROM f.fresh_until)::text)::text, 'UTF8'));
-    IF with_entries THEN
-        SELECT string_agg(sha256(convert_to(jsonb_build_array(encode(e.node, 'hex'), e.type, e.value, e.name, e.page,
-            e.category, extract(epoch FROM e.first_seen)::text)::text, 'UTF8')), '' ORDER BY e.node)
-        INTO of_entries FROM feed_entries AS e WHERE e.feed_id = of_id;
-        SELECT string_agg(sha256(r.prefix || r.ranks), '' ORDER BY r.prefix)
-        INTO of_ranks FROM feed_ranks AS r WHERE r.feed_id = of_id;
+    CASE of_type
+    -- states.sql
+    END CASE;
+    IF FOUND THEN
+        PERFORM append_state(of_type, of_account, of_key, of_state, of_amount, of_number, of_digest);
     END IF;
-    PERFORM record_state('list', '', f.name, f.kind, f.version, 0, of_list);
-    IF with_entries THEN
-        PERFORM record_state('list content', '', f.name, f.kind, f.version, 0,
-            sha256(coalesce(of_entries, '') || coalesce(of_ranks, '')));
-    END IF;
-END $$;
-
--- Records the state of a lineup after a change: what it is, and whether checks may be recorded under it.
-CREATE OR REPLACE FUNCTION record_lineup(of_revision bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('lineup', '', of_revision::text, coalesce(r.origin, ''), 0, sha256(convert_to(
-        jsonb_build_array('lineup', r.revision, r.text, encode(r.digest, 'hex'), r.origin,
-            extract(epoch FROM r.created_at)::text, f.revision IS NOT NULL, extract(epoch FROM f.until)::text)::text,
-        'UTF8')))
-    FROM lineup_revisions AS r FULL JOIN revisions_in_force AS f ON f.revision = r.revision
-    WHERE coalesce(r.revision, f.revision) = of_revision;
-END $$;
-
--- Records an activation, which never changes.
-CREATE OR REPLACE FUNCTION record_activation(of_id bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('activation', '', a.id::text, '', 0, sha256(convert_to(jsonb_build_array('activation',
-        a.id, a.revision, a.note, extract(epoch FROM a.activated_at)::text, a.number, a.signed, encode(a.hash, 'hex'),
-        a.canary_revision, a.share)::text, 'UTF8')))
-    FROM lineup_activations AS a WHERE a.id = of_id;
-END $$;
-
--- Records a version of a plugin, which never changes.
-CREATE OR REPLACE FUNCTION record_plugin(of_name text, of_version text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('plugin', '', p.name || '@' || p.version, '', 0, sha256(convert_to(jsonb_build_array(
-        'plugin', p.name, p.version, encode(p.digest, 'hex'), p.manifest, p.first_party,
-        extract(epoch FROM p.published_at)::text)::text, 'UTF8')))
-    FROM plugin_versions AS p WHERE p.name = of_name AND p.version = of_version;
-END $$;
-
--- Records to whom the name of a plugin belongs, after a change.
-CREATE OR REPLACE FUNCTION record_name(of_name text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('name', '', n.name, '', 0, sha256(convert_to(jsonb_build_array('name', n.name, n.owner,
-        n.transfer)::text, 'UTF8')))
-    FROM plugin_names AS n WHERE n.name = of_name;
-END $$;
-
--- Records the state of a module after a change of the notes about it. The digest is computed before the chain is
--- locked.
-CREATE OR REPLACE FUNCTION record_module(of_digest bytea) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('module', '', encode(m.digest, 'hex'), '', 0, sha256(convert_to(jsonb_build_array('module',
-        encode(m.digest, 'hex'), encode(sha256(m.wasm), 'hex'), extract(epoch FROM m.created_at)::text,
-        (SELECT jsonb_object_agg(n.kind, n.note) FROM plugin_notes AS n WHERE n.digest = m.digest))::text, 'UTF8')))
-    FROM plugin_modules AS m WHERE m.digest = of_digest;
-END $$;
-
--- Records an override, which never changes, with the time in milliseconds from which its row may be deleted.
-CREATE OR REPLACE FUNCTION record_override(of_id text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM record_if_intact('override', o.account_id, o.id, o.action,
-        (extract(epoch FROM o.expires_at) * 1000)::bigint, sha256(convert_to(jsonb_build_array('override', o.id,
-            o.account_id, o.action, o.kind, encode(o.match, 'hex'), encode(o.subject, 'hex'), o.masked,
-            encode(o.sealed_reason, 'hex'), o.author, extract(epoch FROM o.created_at)::text,
-            extract(epoch FROM o.expires_at)::text, encode(o.mac, 'hex'))::text, 'UTF8')))
-    FROM overrides AS o WHERE o.id = of_id;
 END $$;
 
 -- Accounts and keys -----------------------------------------------------------------------------------------------
@@ -807,11 +710,11 @@ BEGIN
         RETURN 'too many keys';
     END IF;
     PERFORM insert_key(key || jsonb_build_object('expires_at', at_time + (key ->> 'lifetime')::interval));
-    PERFORM record_key(key ->> 'id');
+    PERFORM record_state('key', key ->> 'id');
     IF replaces <> '' THEN
         -- A key that is replaced twice expires at the earlier time.
         UPDATE api_keys SET expires_at = least(expires_at, overlap_ends) WHERE id = replaces;
-        PERFORM record_key(replaces);
+        PERFORM record_state('key', replaces);
         PERFORM pg_notify('assay', 'keys');
     END IF;
     RETURN '';
@@ -832,7 +735,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'no such key';
     END IF;
-    PERFORM record_key(of_key);
+    PERFORM record_state('key', of_key);
     PERFORM pg_notify('assay', 'keys');
     RETURN '';
 END $$;
@@ -846,7 +749,7 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE accounts SET quota = new_quota WHERE id = a.id;
-    PERFORM record_account(a.id);
+    PERFORM record_state('account', a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;
 END $$;
@@ -863,7 +766,7 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE accounts SET suspended_at = since, standing = reason WHERE id = a.id;
-    PERFORM record_account(a.id);
+    PERFORM record_state('account', a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;
 END $$;
@@ -888,11 +791,11 @@ BEGIN
     -- An operator may have raised the quota, so it changes only with the plan.
     UPDATE accounts SET plan = new_plan, quota = (terms ->> 'quota')::integer WHERE id = a.id AND plan <> new_plan;
     IF FOUND THEN
-        PERFORM record_account(a.id);
+        PERFORM record_state('account', a.id);
     END IF;
     ended := ARRAY(SELECT id FROM api_keys WHERE account_id = a.id AND state = 'cancelled' ORDER BY id);
     UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE account_id = a.id AND state = 'cancelled';
-    PERFORM record_key(k.id) FROM unnest(ended) AS k (id);
+    PERFORM record_state('key', k.id) FROM unnest(ended) AS k (id);
     IF NOT (terms ->> 'webhooks')::boolean THEN
         DELETE FROM webhook_endpoints WHERE account_id = a.id;
     END IF;
@@ -919,7 +822,7 @@ BEGIN
     ELSIF NOT keys_enabled(a, plans, serving) THEN
         ending := ARRAY(SELECT id FROM api_keys WHERE account_id = a.id AND state = 'valid' ORDER BY id);
         UPDATE api_keys SET state = 'cancelled', ended_at = now() WHERE account_id = a.id AND state = 'valid';
-        PERFORM record_key(k.id) FROM unnest(ending) AS k (id);
+        PERFORM record_state('key', k.id) FROM unnest(ending) AS k (id);
         PERFORM pg_notify('assay', 'keys');
     END IF;
 END $$;
@@ -930,7 +833,7 @@ BEGIN
     INSERT INTO accounts (id, plan, quota, salt, chain)
     SELECT id, plan, quota, salt, chain FROM jsonb_populate_record(NULL::accounts, account);
     PERFORM audit_lock((account ->> 'chain')::integer);
-    PERFORM record_account(account ->> 'id');
+    PERFORM record_state('account', account ->> 'id');
 END $$;
 
 -- Billing ---------------------------------------------------------------------------------------------------------
@@ -990,13 +893,13 @@ BEGIN
         IF NOT FOUND THEN
             RETURN 'in use';
         END IF;
-        PERFORM record_key(replaces);
+        PERFORM record_state('key', replaces);
         PERFORM pg_notify('assay', 'keys');
     END IF;
     ended := NOT keys_enabled(a, plans, serving);
     PERFORM insert_key(key || CASE WHEN ended THEN jsonb_build_object('state', 'cancelled', 'ended_at', at_time)
         ELSE jsonb_build_object('state', 'valid') END);
-    PERFORM record_key(key ->> 'id');
+    PERFORM record_state('key', key ->> 'id');
     UPDATE billing_checkouts SET state = c.state, key_id = c.key_id, reissues = c.reissues, claimed_at = c.claimed_at
         WHERE id = c.id;
     RETURN CASE WHEN ended THEN 'ended' ELSE '' END;
@@ -1319,20 +1222,17 @@ BEGIN
     PERFORM audit_append(of_chain, entry);
 END $$;
 
--- Records the disclosure of a subject's data, unless the subject was erased meanwhile.
+-- Records the disclosure of a subject's data, unless the subject was erased meanwhile: the host gives the last record of
+-- the subject, which an erasure erases last.
 CREATE OR REPLACE FUNCTION audit_export(
-    of_chain integer, of_account text, by_key text, at_time timestamptz, of_pseudonym bytea, entry jsonb
+    of_chain integer, of_account text, by_key text, at_time timestamptz, of_pseudonym bytea,
+    of_seq bigint, at_record timestamptz, entry jsonb
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM audit_lock(of_chain);
     PERFORM require_key(of_account, by_key, at_time);
-    IF EXISTS (
-        SELECT
-        FROM generate_series((SELECT min(seq) >> 16 FROM audit_records WHERE chain = of_chain),
-            (SELECT max(seq) >> 16 FROM audit_records WHERE chain = of_chain)) AS span
-        JOIN audit_records AS r ON r.chain = of_chain AND r.seq >> 16 = span
-            AND substr(r.pseudonym, 1, 8) = substr(of_pseudonym, 1, 8) AND r.pseudonym = of_pseudonym
-    ) THEN
+    IF EXISTS (SELECT FROM audit_records AS r WHERE r.chain = of_chain AND r.seq = of_seq AND r.recorded_at = at_record
+            AND r.pseudonym = of_pseudonym) THEN
         PERFORM audit_append(of_chain, entry);
     END IF;
 END $$;
@@ -1539,8 +1439,6 @@ CREATE OR REPLACE FUNCTION confirm_list(
     of_name text, claimed_until timestamptz, at_time timestamptz, next timestamptz, fresh timestamptz,
     expires timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-    of_id integer;
 BEGIN
     UPDATE feed_subscriptions
     SET leased_until = NULL, next_fetch_at = next, confirmed_at = at_time, failing_since = NULL, failures = 0,
@@ -1549,9 +1447,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    UPDATE feeds SET fresh_until = fresh, expires_at = expires WHERE name = of_name RETURNING id INTO of_id;
+    UPDATE feeds SET fresh_until = fresh, expires_at = expires WHERE name = of_name;
     IF FOUND THEN
-        PERFORM record_list(of_id, false);
+        PERFORM record_state('list', of_name);
     END IF;
     RETURN true;
 END $$;
@@ -1566,8 +1464,8 @@ BEGIN
     DELETE FROM feeds WHERE name = of_name;
     IF FOUND THEN
         PERFORM pg_notify('assay', 'feeds');
-        PERFORM record_state('list', '', of_name, 'removed', 0, 0, NULL);
-        PERFORM record_state('list content', '', of_name, 'removed', 0, 0, NULL);
+        PERFORM append_state('list', '', of_name, 'removed', 0, 0, NULL);
+        PERFORM append_state('list content', '', of_name, 'removed', 0, 0, NULL);
         RETURN true;
     END IF;
     RETURN subscribed;
@@ -1632,14 +1530,14 @@ BEGIN
     IF replaces <> '' THEN
         DELETE FROM overrides WHERE id = replaces;
         PERFORM audit_append(of_chain, removed);
-        PERFORM record_if_intact('override', o.account_id, replaces, 'removed', 0, NULL);
+        PERFORM append_state('override', o.account_id, replaces, 'removed', 0, 0, NULL);
     ELSIF max_overrides > 0 AND (SELECT count(*) FROM overrides
             WHERE account_id = o.account_id AND expires_at > at_time) >= max_overrides THEN
         RETURN 'too many';
     END IF;
     INSERT INTO overrides SELECT o.*;
     PERFORM audit_append(of_chain, added);
-    PERFORM record_override(o.id);
+    PERFORM record_state('override', o.id);
     PERFORM pg_notify('assay', 'overrides');
     RETURN '';
 END $$;
@@ -1659,7 +1557,7 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM audit_append(of_chain, removed);
-    PERFORM record_if_intact('override', of_account, of_id, 'removed', 0, NULL);
+    PERFORM append_state('override', of_account, of_id, 'removed', 0, 0, NULL);
     PERFORM pg_notify('assay', 'overrides');
     RETURN true;
 END $$;
@@ -1667,27 +1565,30 @@ END $$;
 -- Plugins and lineups ---------------------------------------------------------------------------------------------
 
 -- Publishes a version of a plugin, and notes about its module, for its owner ('' for nobody, who owns no name). Returns
--- an empty text or, if it must be rolled back, why: 'version' has another module, or to whom the name belongs. The names
--- of built-in layers are reserved. The release takes them from who published them first, but not from whom an operator
--- transferred them to.
+-- an empty text or why not: 'version' has another module, or to whom the name belongs. Then nothing was written. The
+-- names of built-in layers are reserved. The release takes them from who published them first, but not from whom an
+-- operator transferred them to.
 CREATE OR REPLACE FUNCTION publish_plugin(
     of_name text, of_version text, of_digest bytea, of_wasm bytea, of_manifest jsonb, of_owner text, reserved boolean,
     notes jsonb
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
+    named boolean := false;
     is_new boolean;
     changed boolean;
     holder text;
 BEGIN
+    PERFORM set_config('lock_timeout', '3s', true);
+    IF EXISTS (SELECT FROM plugin_versions AS v
+            WHERE v.name = of_name AND v.version = of_version AND v.digest <> of_digest) THEN
+        RETURN 'version';
+    END IF;
     IF of_owner <> '' THEN
-        INSERT INTO plugin_names AS n (name, owner)
-        VALUES (of_name, CASE WHEN reserved THEN 'release' ELSE of_owner END)
+        INSERT INTO plugin_names AS n (name, owner) SELECT of_name, of_owner WHERE of_owner = 'release' OR NOT reserved
         ON CONFLICT (name) DO UPDATE SET owner = EXCLUDED.owner
             WHERE EXCLUDED.owner = 'release' AND n.owner <> 'release' AND n.transfer IS NULL;
-        IF FOUND THEN
-            PERFORM record_name(of_name);
-        END IF;
-        SELECT owner INTO holder FROM plugin_names WHERE name = of_name;
+        named := FOUND;
+        holder := coalesce((SELECT owner FROM plugin_names WHERE name = of_name), 'release');
         IF of_owner NOT IN ('release', holder) THEN
             RETURN holder;
         END IF;
@@ -1698,17 +1599,20 @@ BEGIN
     VALUES (of_name, of_version, of_digest, of_manifest, of_owner = 'release') ON CONFLICT DO NOTHING;
     is_new := FOUND;
     IF (SELECT digest FROM plugin_versions WHERE name = of_name AND version = of_version) <> of_digest THEN
-        RETURN 'version';
+        RAISE EXCEPTION 'the version was published meanwhile' USING ERRCODE = 'serialization_failure';
     END IF;
     INSERT INTO plugin_notes AS n (digest, kind, note)
     SELECT of_digest, key, value FROM jsonb_each_text(notes) ORDER BY key
     ON CONFLICT (digest, kind) DO UPDATE SET note = EXCLUDED.note WHERE n.note <> EXCLUDED.note;
     changed := changed OR FOUND;
     IF changed THEN
-        PERFORM record_module(of_digest);
+        PERFORM record_state('module', encode(of_digest, 'hex'));
+    END IF;
+    IF named THEN
+        PERFORM record_state('name', of_name);
     END IF;
     IF is_new THEN
-        PERFORM record_plugin(of_name, of_version);
+        PERFORM record_state('plugin', of_name || '@' || of_version);
     END IF;
     PERFORM pg_notify('assay', 'plugins');
     RETURN '';
@@ -1724,7 +1628,7 @@ BEGIN
     ELSIF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM record_name(of_name);
+    PERFORM record_state('name', of_name);
     RETURN true;
 END $$;
 
@@ -1740,7 +1644,7 @@ BEGIN
     IF NOT FOUND THEN
         known := (SELECT coalesce(max(revision), 0) + 1 FROM lineup_revisions);
         INSERT INTO lineup_revisions (revision, text, digest, origin) VALUES (known, canonical, hash, new_origin);
-        PERFORM record_lineup(known);
+        PERFORM record_state('lineup', known::text);
     END IF;
     RETURN known;
 END $$;
@@ -1784,8 +1688,8 @@ BEGIN
     INSERT INTO revisions_in_force AS f (revision)
         SELECT new_revision UNION SELECT new_canary WHERE new_canary IS NOT NULL
         ON CONFLICT (revision) DO UPDATE SET until = NULL;
-    PERFORM record_activation(new_id);
-    PERFORM record_lineup(c.revision) -- none for null
+    PERFORM record_state('activation', new_id::text);
+    PERFORM record_state('lineup', c.revision::text) -- none for null
         FROM (SELECT DISTINCT unnest(changed || ARRAY[new_revision, new_canary]) AS revision ORDER BY 1) AS c;
     PERFORM pg_notify('assay', 'lineup');
     RETURN '';

@@ -12,6 +12,11 @@ package migrations
 
 import "embed"
 
+// States is the text of states.sql: what the audit log binds of each row.
+//
+//go:embed states.sql
+var States string
+
 // FS contains the files.
 //
 //go:embed *.sql

@@ -27,7 +27,7 @@ from typing import Any
 
 ANCHORS = "assay/audit"  # the name of the key that signs anchors
 UNSIGNED_SECONDS = 600  # an older record must be covered by a checkpoint
-STATES = 1_000_000  # the chain of the records about accounts, keys, lineups and so on
+STATES = 1_000_000  # the first chain of the records about accounts, keys, lineups and so on
 KEPT_SECONDS = 30 * 24 * 3600  # after a key has ended, its row may be deleted; that of an override at once
 
 
@@ -689,8 +689,10 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
         try:
             if line.startswith(('{"chain":', '{"state":', '{"records":')) and chain is not None:
                 said.append(chain.close())
-                if chain.number == STATES:
-                    recorded = chain.states
+                if chain.number >= STATES:
+                    for name in recorded.keys() & chain.states.keys():
+                        raise Invalid(f"the {' '.join(name)} was recorded in another chain before")
+                    recorded |= chain.states
                 chain = None
             if line.startswith('{"state":'):
                 name = value["state"], value["id"]

@@ -24,11 +24,7 @@ const prunedBefore = "pruned before "
 func (s *Signer) Anchor(a Anchor) (string, error) {
 	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s%s\n", s.name, a.Chain, a.Seq,
 		base64.StdEncoding.EncodeToString(a.Hash[:]), prunedBefore, a.Before.UTC().Format(time.DateOnly))
-	signed, err := s.signNote(text, s.name, Checkpoints)
-	if err != nil {
-		return "", fmt.Errorf("signing checkpoint: %w", err)
-	}
-	return signed, nil
+	return s.signNote("checkpoint", text, s.name, Checkpoints)
 }
 
 // OpenAnchor verifies an anchor. It accepts a key that was replaced.

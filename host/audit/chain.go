@@ -37,9 +37,9 @@ const (
 	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
-	// State is what decides, as it is stored after a change, in StateChain: Type says what it is, such as an account, a
-	// key or a lineup, and Digest is the SHA-256 of it, or nil if it was removed. Key names it, or Account does.
-	// Revision is the time in Unix milliseconds at which a key or an override ends or has ended, or 0.
+	// State is what decides, as it is stored after a change, in a chain of states: Type says what it is, such as an
+	// account, a key or a lineup, and Digest is the SHA-256 of it, or nil if it was removed. Key names it, or Account
+	// does. Revision is the time in Unix milliseconds at which a key or an override ends or has ended, or 0.
 	// docs/audit-format.md has all types, and what Verdict and Score are.
 	State Kind = "state"
 	// Loss is the acceptance of a loss. Revision is the number of the last record that is known to have survived, 0 if
@@ -47,9 +47,17 @@ const (
 	Loss Kind = "loss"
 )
 
-// StateChain is the number of the chain of records of kind State. It is above those of the accounts' chains, so that
-// its head is locked last. Its records are not pruned, because they must stay as long as the rows that they cover.
+// StateChain is the number of the chain of records of kind State about the installation. Those about accounts, with
+// their keys and overrides, are in a chain for each chain of checks: see StatesOf. Their numbers are above those of
+// checks, so that their heads are locked last. Their records are not pruned, because they must stay as long as the rows
+// that they cover.
 const StateChain = 1_000_000
+
+// StatesOf returns the number of the chain with the states of the accounts whose checks are in a chain.
+func StatesOf(chain int) int { return StateChain + 1 + chain }
+
+// OfStates reports whether a chain is one of states.
+func OfStates(chain int) bool { return chain >= StateChain }
 
 // Blank is the Kind of a record whose content was erased.
 const Blank Kind = "erased"

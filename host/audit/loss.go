@@ -56,23 +56,12 @@ func (s *Signer) AcceptLoss(l LossAcceptance) (string, error) {
 	if err := CheckReason(l.Reason); err != nil {
 		return "", err
 	}
-	signed, err := s.signNote(l.text(s.name), s.name, Records)
-	if err != nil {
-		return "", fmt.Errorf("signing the acceptance of a loss: %w", err)
-	}
-	return signed, nil
+	return s.signNote("the acceptance of a loss", l.text(s.name), s.name, Records)
 }
 
 // OpenLoss verifies the acceptance of a loss.
-func (p Public) OpenLoss(signed string) (LossAcceptance, error) {
-	l, err := p.openLoss(signed)
-	if err != nil {
-		return LossAcceptance{}, fmt.Errorf("opening the acceptance of a loss: %w", err)
-	}
-	return l, nil
-}
-
-func (p Public) openLoss(signed string) (l LossAcceptance, err error) {
+func (p Public) OpenLoss(signed string) (l LossAcceptance, err error) {
+	defer concluding("opening the acceptance of a loss", &err)
 	text, _, err := p.open(signed, p.name, Records)
 	if err != nil {
 		return l, err

@@ -26,23 +26,12 @@ const promiseLine = "assay promise, version 1"
 func (s *Signer) SignPromise(p Promise) (string, error) {
 	text := fmt.Sprintf("%s\n%s\n%d\n%s\n%s\n", promiseLine, s.Origin(p.Chain), p.Index,
 		base64.StdEncoding.EncodeToString(p.Leaf[:]), p.Until.UTC().Format(time.RFC3339))
-	signed, err := s.signNote(text, s.Origin(p.Chain), Records)
-	if err != nil {
-		return "", fmt.Errorf("signing promise: %w", err)
-	}
-	return signed, nil
+	return s.signNote("promise", text, s.Origin(p.Chain), Records)
 }
 
 // OpenPromise verifies a promise that SignPromise signed.
-func (p Public) OpenPromise(signed string) (Promise, error) {
-	promise, err := p.openPromise(signed)
-	if err != nil {
-		return promise, fmt.Errorf("opening promise: %w", err)
-	}
-	return promise, nil
-}
-
-func (p Public) openPromise(signed string) (promise Promise, err error) {
+func (p Public) OpenPromise(signed string) (promise Promise, err error) {
+	defer concluding("opening promise", &err)
 	lines := strings.SplitN(signed, "\n", 7)
 	bad := fmt.Errorf("%.200q is not a promise of this installation", signed)
 	if len(lines) < 7 || lines[0] != promiseLine || lines[5] != "" {

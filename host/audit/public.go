@@ -170,15 +170,8 @@ func (p Public) OpenTree(signed string) (TreeHead, error) {
 }
 
 // OpenSigned is OpenTree, but also says when the key was replaced.
-func (p Public) OpenSigned(signed string) (SignedTree, error) {
-	head, err := p.openTree(signed)
-	if err != nil {
-		return SignedTree{}, fmt.Errorf("opening checkpoint: %w", err)
-	}
-	return head, nil
-}
-
-func (p Public) openTree(signed string) (SignedTree, error) {
+func (p Public) OpenSigned(signed string) (head SignedTree, err error) {
+	defer concluding("opening checkpoint", &err)
 	origin, _, _ := strings.Cut(signed, "\n")
 	tree, ok := p.ofOrigin(origin)
 	if !ok {
@@ -188,9 +181,9 @@ func (p Public) openTree(signed string) (SignedTree, error) {
 	if err != nil {
 		return SignedTree{}, err
 	}
-	head, err := parseTreeHead(text, tree.Chain, origin)
-	head.After = tree.After
-	return SignedTree{head, by.until}, err
+	head.TreeHead, err = parseTreeHead(text, tree.Chain, origin)
+	head.After, head.Replaced = tree.After, by.until
+	return head, err
 }
 
 // Own returns a checkpoint without the signatures of others.

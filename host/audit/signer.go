@@ -100,14 +100,22 @@ func (s *Signer) holds(key ed25519.PublicKey) (heldKey, error) {
 	return heldKey{}, ErrKeyElsewhere
 }
 
-// signNote signs a text under a name.
-func (s *Signer) signNote(text, name string, use Use) (string, error) {
+// concluding says what failed. It is deferred.
+func concluding(doing string, err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", doing, *err)
+	}
+}
+
+// signNote signs a text under a name. what it is goes into errors.
+func (s *Signer) signNote(what, text, name string, use Use) (signed string, err error) {
+	defer concluding("signing "+what, &err)
 	key, err := s.current(use)
 	if err != nil {
 		return "", err
 	}
-	signed, err := note.Sign(&note.Note{Text: text}, named{key, name})
-	return string(signed), err
+	bytes, err := note.Sign(&note.Note{Text: text}, named{key, name})
+	return string(bytes), err
 }
 
 // CheckpointKey returns the newest key for checkpoints, which signs the next statement.

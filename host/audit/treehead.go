@@ -6,32 +6,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 )
 
 // SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head and
 // key always give the same text.
 func (s *Signer) SignTree(h TreeHead) (string, error) {
 	text := fmt.Sprintf("%s\n%d\n%s\n", s.OriginOf(h), h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
-	signed, err := s.signNote(text, s.OriginOf(h), Checkpoints)
-	if err != nil {
-		return "", fmt.Errorf("signing checkpoint: %w", err)
-	}
-	return signed, nil
-}
-
-// ParseTreeHead verifies a checkpoint of a chain's tree with its public key, see TreeKey, whose name is the origin.
-func ParseTreeHead(signed string, chain int, verifierKey string) (TreeHead, error) {
-	verifier, err := note.NewVerifier(verifierKey)
-	if err != nil {
-		return TreeHead{}, err
-	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
-	if err != nil {
-		return TreeHead{}, err
-	}
-	return parseTreeHead(n.Text, chain, verifier.Name())
+	return s.signNote("checkpoint", text, s.OriginOf(h), Checkpoints)
 }
 
 func parseTreeHead(text string, chain int, origin string) (TreeHead, error) {

@@ -24,7 +24,7 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		if got, err := signer.OpenTree(signed); err != nil || got != head {
 			t.Errorf("%s: opened as %+v, %v", name, got, err)
 		}
-		got, err := audit.ParseTreeHead(signed, head.Chain, signer.TreeKey(head.Chain))
+		got, err := must(audit.ParsePublic(audit.KeyName, signer.TreeKey(head.Chain))).OpenTree(signed)
 		expect.That(t, err == nil && got == head, "%s: opened with the public key as %+v, %v", name, got, err)
 		expect.Failure(t, expect.ErrorOf(signer.OpenAnchor(signed)), "%s: opens as an anchor of the chain", name)
 	}

@@ -25,7 +25,7 @@ import (
 	"assay/registry/expect"
 )
 
-// exportedLog returns an export of the chain of states and of two others with records of each common kind, and a
+// exportedLog returns an export of the chains of states and of two others with records of each common kind, and a
 // checkpoint of each that is kept elsewhere. The first begins after an anchor and has an erased record.
 func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) {
 	t.Helper()
@@ -153,7 +153,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Parallel()
 	k, text, outside := exportedLog(t)
 	reports, err := verifyExport(t, text, k.Signer.Public, outside)
-	expect.Must(t, err == nil && len(reports) == 3 && reports[0].Erased+reports[1].Erased == 2 &&
+	expect.Must(t, err == nil && len(reports) == 5 && reports[0].Erased+reports[1].Erased == 2 &&
 		reports[0].Pruned == 2 && reports[0].Checkpoints != 0 && reports[1].Checkpoints != 0,
 		"the export as it is: %v, %+v\n%s", err, reports, text)
 	dir, count := t.TempDir(), 0

@@ -75,7 +75,7 @@ func TestTreeAfterALoss(t *testing.T) {
 			"that no operator has accepted")
 	}
 	again()
-	acceptLoss(t, k, k.Signer, audit.StateChain, 0)
+	acceptLoss(t, k, k.Signer, audit.StatesOf(0), 0)
 	number := acceptLoss(t, k, k.Signer, 0, 4)
 	expect.Equal(t, "the record of the acceptance", number, 6)
 	_, broken, err := k.verifyFiles(t)

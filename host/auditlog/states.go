@@ -3,6 +3,7 @@ package auditlog
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,21 +12,28 @@ import (
 	"assay/host/store"
 )
 
-// stateRecords holds the last record of each account, key, lineup and so on in audit.StateChain, by type and ID.
+// stateRecords holds the last record of each account, key, lineup and so on in the chains of states, by type and ID.
 type stateRecords map[stateName]stateRecord
 
 type stateName struct{ typ, id string }
 
 type stateRecord struct {
+	chain  int
 	seq    int64
 	digest []byte // nil: it was removed
 	ends   int64  // Unix milliseconds; 0: it does not
 }
 
-// add notes a record of kind audit.State.
-func (s stateRecords) add(row audit.Row) {
+// add notes a record of kind audit.State, and returns what is wrong with it, or "". All records of a state are in one
+// chain: which of two chains has its last record could not be told.
+func (s stateRecords) add(chain int, row audit.Row) (reason string) {
 	r := row.Record
-	s[stateName{r.Type, cmp.Or(r.Key, r.Account)}] = stateRecord{row.Seq, r.Digest, r.Revision}
+	name := stateName{r.Type, cmp.Or(r.Key, r.Account)}
+	if before, ok := s[name]; ok && before.chain != chain {
+		return fmt.Sprintf("the %s %s was recorded in chain %d before", name.typ, name.id, before.chain)
+	}
+	s[name] = stateRecord{chain, row.Seq, r.Digest, r.Revision}
+	return ""
 }
 
 // keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record. So is an
@@ -42,11 +50,11 @@ func (r stateRecord) deletable(typ string, now time.Time) bool {
 }
 
 // compare returns a BreakError for each stored state that is not the recorded one, or was never recorded, and for each
-// recorded one that is not stored.
-func (s stateRecords) compare(stored []store.StoredState, now time.Time) (altered []*audit.BreakError) {
+// recorded one that is not stored. Only if all records are known, one can be missing.
+func (s stateRecords) compare(stored []store.StoredState, all bool, now time.Time) (altered []*audit.BreakError) {
 	found := map[stateName]bool{}
 	wrong := func(name stateName, reason string) {
-		altered = append(altered, &audit.BreakError{Chain: audit.StateChain, Seq: s[name].seq,
+		altered = append(altered, &audit.BreakError{Chain: cmp.Or(s[name].chain, audit.StateChain), Seq: s[name].seq,
 			Reason: "the " + name.typ + " " + name.id + " " + reason})
 	}
 	for _, state := range stored {
@@ -55,6 +63,7 @@ func (s stateRecords) compare(stored []store.StoredState, now time.Time) (altere
 		switch {
 		case found[name]:
 			wrong(name, "is stored twice")
+		case !recorded && !all:
 		case !recorded:
 			wrong(name, "is stored, but no record says that it was added")
 		case record.digest == nil:

@@ -3,7 +3,9 @@ package auditlog
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +19,14 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
+
+// forgetting returns statements that delete all that is stored of chains.
+func forgetting(chains string) (statements string) {
+	for _, table := range []string{"state_records", "audit_heads", "audit_trees", "audit_tiles", "audit_checkpoints"} {
+		statements += fmt.Sprintf("DELETE FROM %s WHERE chain %s;", table, chains)
+	}
+	return statements
+}
 
 // Accounts, keys with their limits, and lists with their entries are held to their last records, with and without the
 // secret. TestColumnsThatVerificationCovers in host/e2e/audit alters each of their columns.
@@ -50,9 +60,10 @@ func TestVerifyStates(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
-		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check")
+		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check",
+		"ALTER TABLE state_records DROP CONSTRAINT state_records_pkey")
 	restore := dump(t, db, "kept", "accounts", "api_keys", "feeds", "feed_entries", "feed_ranks",
-		"overrides", "state_records", "audit_heads")
+		"overrides", "state_records", "audit_heads", "audit_trees", "audit_tiles", "audit_checkpoints")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -81,10 +92,21 @@ func TestVerifyStates(t *testing.T) {
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
-		"all records": {`DELETE FROM state_records;
-			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lineups is gone", later},
-		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
-			time.Now()},
+		"record removed": {"DELETE FROM state_records WHERE chain = 1000001 AND seq = 2", "record is number 3",
+			later},
+		"record altered": {"UPDATE state_records SET verdict = 'valid' WHERE key_id = " + revoked, "its leaf",
+			later},
+		"records swapped": {"UPDATE state_records SET seq = 7 - seq WHERE chain = 1000001 AND seq IN (3, 4)",
+			"does not follow", later},
+		"record of the end removed": {`DELETE FROM state_records WHERE chain = 1000001 AND seq = 7; UPDATE audit_heads
+			AS h SET seq = 6, hash = r.hash FROM state_records AS r WHERE h.chain = 1000001 AND r.chain = h.chain
+			AND r.seq = 6`, "a signed checkpoint covers 7", later},
+		"state in another chain": {"SELECT append_state('key', '', " + revoked + ", 'valid', 0, 0, sha256(''))",
+			"was recorded in chain 1000000 before", later},
+		"records of accounts": {forgetting("= 1000001"), "no record says that it was added", later},
+		"all records":         {forgetting(">= 1000000"), "chain of lists, lineups and plugins is gone", later},
+		"a change that is recorded": {`UPDATE accounts SET quota = 11;
+			SELECT record_state('account', id) FROM accounts`, "", time.Now()},
 	} {
 		storetest.Exec(t, db, test.tamper)
 		var broken error
@@ -93,6 +115,9 @@ func TestVerifyStates(t *testing.T) {
 			_, broken, err = VerifyPublic(ctx, log, k.Signer.Public, nil, test.now)
 			if err != nil || name == "all records" {
 				return err
+			}
+			if strings.HasPrefix(name, "record ") {
+				expect.That(t, !strings.Contains(broken.Error(), "\n"), "%s: %v", name, broken)
 			}
 			var text bytes.Buffer
 			_, err = WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})
@@ -110,7 +135,7 @@ func TestVerifyStates(t *testing.T) {
 	storetest.Exec(t, db, "UPDATE accounts SET quota = 11 WHERE id = "+account)
 	reports, broken, err := k.verifyFiles(t)
 	expect.NoError(t, err)
-	expect.ErrorText(t, "a quota", broken, "audit chain 1000000 breaks at record ")
+	expect.ErrorText(t, "a quota", broken, "audit chain 1000001 breaks at record ")
 	last := reports[len(reports)-1]
-	expect.That(t, last.Chain == audit.StateChain && !last.OK, "the report is %+v", last)
+	expect.That(t, last.Chain == audit.StatesOf(0) && !last.OK, "the report is %+v", last)
 }

@@ -54,7 +54,7 @@ func observe(t *testing.T, k *Keeper, name string) *observer {
 func (o *observer) start(t *testing.T, k *Keeper) {
 	t.Helper()
 	o.server.Store(expect.Value(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0),
-		k.Signer.TreeKey(audit.StateChain)}))(t))
+		k.Signer.TreeKey(audit.StateChain), k.Signer.TreeKey(audit.StatesOf(0))}))(t))
 }
 
 // stop keeps the port, which another program could take.

@@ -70,10 +70,10 @@ func TestCheckpointLag(t *testing.T) {
 	k.Dir = dir
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.NoError(t, k.SignHeads(t.Context()))
-	if len(lags) != 3 { // those of chain 0, and of accounts and keys
+	if len(lags) != 4 { // those of chain 0, and of states
 		t.Fatalf("%d checkpoints: %v", len(lags), lags)
 	}
-	expect.Equal(t, "lag", lags[2], 3*time.Second)
+	expect.Equal(t, "lag", lags[3], 3*time.Second)
 }
 
 // Proofs need neither the content of records nor, once it is pruned, the beginning of the chain.
@@ -159,7 +159,7 @@ func TestHostsExtendOneTree(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	files := expect.Value(k.Dir.Files())(t)
 	signed := ReadCheckpoints(files, k.Signer.Public).Trees
-	expect.Equal(t, "checkpoints of chains that did not move", len(signed), 2)
+	expect.Equal(t, "checkpoints of chains that did not move", len(signed), 3)
 }
 
 // What contradicts the tree is reported, and neither the tree nor signed history changes.
@@ -223,8 +223,8 @@ func TestVerifyTree(t *testing.T) {
 	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_checkpoints")
 	for _, test := range []struct{ name, damage, reason string }{
 		{"nothing", "", ""},
-		{"a tile altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)",
-			"record 2: its leaf differs from the one in tile/0/000.p/4"},
+		{"a tile altered", `UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)
+			WHERE chain = 0`, "record 2: its leaf differs from the one in tile/0/000.p/4"},
 		{"a tile deleted", "DELETE FROM audit_tiles", "record 1: its leaf differs"},
 		{"the root altered", "UPDATE audit_trees SET root = sha256('x')", "does not have the stored root"},
 		{"the row altered", "UPDATE audit_trees SET size = -1", "the row of its Merkle tree was altered"},
@@ -282,31 +282,31 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	name := expect.Value(k.Dir.Files())(t)[0]
 	text := expect.Value(os.ReadFile(name))(t)
 	notes := audit.SplitCheckpoints(string(text))
-	text = []byte(notes[1] + "\n" + notes[0] + "\n")                  // that of chain 0 last
-	expect.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600)) // the host died while writing
+	text = []byte(notes[2] + "\n" + notes[1] + "\n" + notes[0] + "\n") // that of chain 0 last
+	expect.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600))  // the host died while writing
 	expect.NoError(t, k.Prune(t.Context()))
 	expect.NoError(t, k.SignHeads(t.Context()))
 	files := expect.Value(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
 	kept("a cut", "1 entries are not checkpoints")
 	expect.That(t, len(c.Damaged) == 1 && strings.Contains(c.Damaged[0], "1 entries are not checkpoints") &&
-		len(c.Trees) == 2 && len(c.Heads) == 1, "checkpoints after a cut %+v", c)
+		len(c.Trees) == 3 && len(c.Heads) == 1, "checkpoints after a cut %+v", c)
 	reports, broken, err := k.verifyFiles(t)
 	expect.That(t, broken == nil && err == nil && reports[0].Checkpoints == 3, "%+v, %v, %v", reports, broken, err)
 	expect.NoError(t, k.Tidy(t.Context()))
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
-	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 3 && len(c.Heads) == 1, "repaired %+v", c)
+	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 4 && len(c.Heads) == 1, "repaired %+v", c)
 	kept("repaired files", "")
 	for _, file := range expect.Value(k.Dir.Files())(t) {
 		expect.NoError(t, os.Truncate(file, 0))
 	}
-	kept("emptied files", "3 signed checkpoints of the database are missing")
+	kept("emptied files", "4 signed checkpoints of the database are missing")
 	expect.NoError(t, os.RemoveAll(string(k.Dir)))
-	kept("deleted files", "3 signed checkpoints of the database are missing")
+	kept("deleted files", "4 signed checkpoints of the database are missing")
 	expect.NoError(t, k.Tidy(t.Context()))
 	expect.NoError(t, k.Tidy(t.Context())) // nothing is missing
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
-	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 3, "restored from the database %+v", c)
+	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 4, "restored from the database %+v", c)
 	if c := ReadCheckpoints([]string{"missing"}, k.Signer.Public); len(c.Damaged) != 1 {
 		t.Errorf("a missing file is read as %+v", c)
 	}

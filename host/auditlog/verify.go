@@ -106,9 +106,12 @@ type verification struct {
 	checkpoints *Checkpoints
 	tiles       bool     // compare the log's tiles
 	lineups     *history // nil: what scored is not verified
-	overrides   overrideRecords
-	states      stateRecords
 	now         time.Time
+
+	trees        map[int]store.Tree
+	damagedTrees error
+	overrides    overrideRecords
+	states       stateRecords
 }
 
 // chains verifies all chains.
@@ -118,8 +121,13 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 	}
 	v.overrides = overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
 	v.states = stateRecords{}
-	heads, err := v.log.Chains(ctx)
 	var damaged store.Damaged
+	v.trees, v.damagedTrees = v.log.Trees(ctx)
+	if err := v.damagedTrees; err != nil && !errors.As(err, &damaged) {
+		return nil, nil, err
+	}
+	damaged = nil
+	heads, err := v.log.Chains(ctx)
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, nil, err
 	}
@@ -156,10 +164,11 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 	}
 	if len(states) > 0 && !known[audit.StateChain] {
 		gone := &audit.BreakError{Chain: audit.StateChain, Seq: 1,
-			Reason: "the chain of accounts, keys and lineups is gone"}
+			Reason: "the chain of lists, lineups and plugins is gone"}
 		return append(reports, Report{Chain: gone.Chain, Error: gone.Error()}), errors.Join(broken, gone), nil
 	}
-	return reports, errors.Join(broken, report(reports, v.states.compare(states, v.now))), nil
+	all := !slices.ContainsFunc(reports, func(r Report) bool { return audit.OfStates(r.Chain) && !r.OK })
+	return reports, errors.Join(broken, report(reports, v.states.compare(states, all, v.now))), nil
 }
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
@@ -294,7 +303,11 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 			err = tree.add(ctx, row)
 		}
 		if err == nil {
-			if reason := w.add(row); reason != "" {
+			reason := w.add(row)
+			if row.Record.Kind == audit.State && audit.OfStates(head.Chain) {
+				reason = v.states.add(head.Chain, row)
+			}
+			if reason != "" {
 				err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: reason}
 			}
 		}
@@ -305,11 +318,8 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 			report.Since = row.Record.At
 		}
 		report.count(row, row.Seq == max(verifier.Covered, tree.covered))
-		switch {
-		case row.Record.Kind == audit.Override:
+		if row.Record.Kind == audit.Override {
 			v.overrides.add(head.Chain, row)
-		case row.Record.Kind == audit.State && head.Chain == audit.StateChain:
-			v.states.add(row)
 		}
 	}
 	report.Records, report.Erased, report.Erasures = verifier.Head.Seq-start.Seq, verifier.Erased, verifier.Erasures

@@ -51,11 +51,7 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head, replac
 	fail := func(format string, args ...any) (*treeWalk, error) {
 		return nil, &audit.BreakError{Chain: start.Chain, Seq: start.Seq, Reason: fmt.Sprintf(format, args...)}
 	}
-	trees, err := log.Trees(ctx)
-	if damaged := (store.Damaged{}); err != nil && !(errors.As(err, &damaged)) {
-		return nil, err
-	}
-	if damagedChain(err, start.Chain) {
+	if damagedChain(v.damagedTrees, start.Chain) {
 		return fail("the row of its Merkle tree was altered")
 	}
 	signed := slices.DeleteFunc(slices.Clone(v.checkpoints.Trees),
@@ -71,7 +67,7 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head, replac
 		}
 		signed = append(signed, head)
 	}
-	stored, ok := trees[start.Chain]
+	stored, ok := v.trees[start.Chain]
 	if !ok {
 		if len(signed) > 0 {
 			return fail("a checkpoint of its Merkle tree was signed, but the tree is not in the database")

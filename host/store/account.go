@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -38,41 +37,14 @@ type accountInfo struct {
 	Endpoint bool // the account had a webhook endpoint; the database knows whether it still has one
 }
 
-// accountCache remembers accounts, so that preparing a record needs no query. It may be outdated: the database decides.
-type accountCache struct {
-	mu      sync.Mutex
-	entries map[string]accountInfo
-}
-
-// maxAccounts bounds the cache. It is cleared beyond.
+// maxAccounts bounds the accounts that a ledger remembers, so that preparing a record needs no query. What it remembers
+// may be outdated: the database decides.
 const maxAccounts = 20_000
-
-func (c *accountCache) get(id string) (accountInfo, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a, ok := c.entries[id]
-	return a, ok
-}
-
-func (c *accountCache) put(id string, a accountInfo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= maxAccounts {
-		c.entries = map[string]accountInfo{}
-	}
-	c.entries[id] = a
-}
-
-func (c *accountCache) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.entries, id)
-}
 
 // account returns the information about an account that the ledger needs. It fails with check.ErrUnauthorized if there
 // is none.
 func (l *Ledger) account(ctx context.Context, id string) (accountInfo, error) {
-	if a, ok := l.accounts.get(id); ok {
+	if a, ok := l.accounts.Get(id); ok {
 		return a, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
@@ -88,7 +60,7 @@ func (l *Ledger) account(ctx context.Context, id string) (accountInfo, error) {
 	case err != nil:
 		return a, fmt.Errorf("reading account: %w", err)
 	}
-	l.accounts.put(id, a)
+	l.accounts.Put(id, a, 0)
 	return a, nil
 }
 
@@ -132,10 +104,8 @@ func (a *account) json() string {
 // CreateAccount creates an account with a plan and returns its id.
 func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, error) {
 	a := s.newAccount("acct_"+ulid.Make().String(), plan)
-	if err := s.insertAccount(ctx, a); err != nil {
-		return "", fmt.Errorf("creating account: %w", err)
-	}
-	return a.ID, nil
+	err := s.insertAccount(ctx, a)
+	return a.ID, wrap(err, "creating account")
 }
 
 // accountPlan returns the plan of an account, with the account's own quota.

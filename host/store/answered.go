@@ -58,10 +58,7 @@ func OpenAnswered(path string) (*Answered, error) {
 			}
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading what this host answered for from %s: %w", path, err)
-	}
-	return a, nil
+	return a, wrap(err, "reading what this host answered for from %s", path)
 }
 
 // last returns the newest batch of a chain; its number is 0 if there is none.

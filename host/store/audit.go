@@ -43,7 +43,7 @@ type auditRow struct {
 
 // recordsOf returns the table with the records of a chain.
 func recordsOf(chain int) bun.Ident {
-	if chain == audit.StateChain {
+	if audit.OfStates(chain) {
 		return "state_records"
 	}
 	return "audit_records"
@@ -114,7 +114,7 @@ func (s *Store) createHeads(ctx context.Context) error {
 		return wrap(err, "reading audit chains")
 	}
 	for created := false; ; {
-		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := transact(ctx, s.db, func(ctx context.Context, tx bun.Tx) error {
 			err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &created)
 			if err != nil || !created {
 				return err
@@ -133,7 +133,11 @@ func (s *Store) createHeads(ctx context.Context) error {
 }
 
 func (s *Store) insertHeads(ctx context.Context, tx bun.Tx) error {
+	numbers := []int{audit.StateChain}
 	for chain := range s.newChains {
+		numbers = append(numbers, chain, audit.StatesOf(chain))
+	}
+	for _, chain := range numbers {
 		genesis := audit.Genesis(chain)
 		_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
 			SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).
@@ -162,9 +166,10 @@ func (r headRow) head() (audit.Head, error) {
 	return audit.Head{Chain: r.Chain, Seq: r.Seq, Hash: audit.Hash(r.Hash)}, nil
 }
 
-// chains returns the numbers of the chains, in ascending order.
+// chains returns the numbers of the chains of checks, in ascending order.
 func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
-	err = s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads ORDER BY chain").Scan(ctx, &numbers)
+	err = s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads WHERE chain < ? ORDER BY chain", audit.StateChain).
+		Scan(ctx, &numbers)
 	return numbers, err
 }
 
@@ -182,6 +187,14 @@ type AuditLog struct {
 
 // Damaged is the error for chains with a head or a record that no host can have stored.
 type Damaged []*audit.BreakError
+
+// asError returns nil if no chain is damaged.
+func (d Damaged) asError() error {
+	if d == nil {
+		return nil
+	}
+	return d
+}
 
 func (d Damaged) Error() string {
 	texts := make([]string, len(d))
@@ -207,10 +220,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 		}
 		heads = append(heads, head)
 	}
-	if damaged != nil {
-		err = damaged
-	}
-	return heads, err
+	return heads, damaged.asError()
 }
 
 // Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.
@@ -230,11 +240,10 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	}
 	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have
 	// been moved to a chain that does not exist.
-	for _, table := range []bun.Ident{"audit_records", "audit_checkpoints"} {
+	for _, table := range []bun.Ident{"audit_records", "state_records", "audit_checkpoints"} {
 		for after := math.MinInt32; ; {
 			var next *int
-			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ? AND chain <> ?", table, after,
-				audit.StateChain)
+			query := l.db.NewRaw("SELECT min(chain) FROM ? WHERE chain > ?", table, after)
 			if err := query.Scan(ctx, &next); err != nil {
 				return nil, fmt.Errorf("listing audit chains: %w", err)
 			}

@@ -270,7 +270,7 @@ func TestStateOfTheDatabase(t *testing.T) {
 	} {
 		exec(t, conn, test.change)
 		after := must(s.ChainStates(t.Context()))(t)
-		holds(t, len(before) == 2 && len(after) == 2 && after[0].Records > before[0].Records &&
+		holds(t, len(before) == 3 && len(after) == 3 && after[0].Records > before[0].Records &&
 			after[0].Damage == test.damage, "before the check %+v, after %q %+v", before, test.change, after)
 		holds(t, test.damage != "" || !after[0].At.IsZero(), "the time of the last record is missing")
 		exec(t, conn, "DELETE FROM audit_heads", "INSERT INTO audit_heads TABLE kept")

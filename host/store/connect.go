@@ -155,17 +155,6 @@ func checkSettings(ctx context.Context, db *bun.DB) error {
 	return errors.Join(errs...)
 }
 
-// inTx runs fn in a read-committed transaction. It retries serialization failures and deadlocks, up to three attempts
-// in total.
-func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	for attempt := 1; ; attempt++ {
-		err := transact(ctx, s.db, fn)
-		if err == nil || attempt == 3 || !retryable(err) {
-			return err
-		}
-	}
-}
-
 // transact runs fn in a read-committed transaction. The end of ctx cancels everything but the commit: a commit that is
 // cancelled while it waits for a standby would be kept by the primary only, and a failover would undo it.
 func transact(ctx context.Context, db *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
@@ -270,6 +259,15 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		}
 		return *new(T), err
 	}
+}
+
+// require is once for a function that returns whether it found what it changes. Otherwise it fails with missing.
+func (s *Store) require(ctx context.Context, missing error, call string, args named) error {
+	found, err := once[bool](ctx, s, call, args)
+	if err == nil && !found {
+		err = missing
+	}
+	return err
 }
 
 // inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being

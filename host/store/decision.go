@@ -143,21 +143,14 @@ func recordedWithin(ref string) (spans [][2]time.Time) {
 
 // RecordedCheck implements [decision.Records].
 func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
-	*decision.Details, error,
-) {
-	details, err := s.recordedCheck(ctx, c, ref, e)
-	return details, withOutage(wrap(err, "reading a check"))
-}
-
-func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
-	*decision.Details, error,
-) {
+	details *decision.Details, err error) {
+	defer concluding("reading a check", &err)
 	row, err := s.readCheck(ctx, c, ref, e)
 	if err != nil {
 		return nil, err
 	}
 	leaf := audit.Leaf(row.Nonce, row.row().Record)
-	details := &decision.Details{
+	details = &decision.Details{
 		Check: checkRow{Ref: row.Ref, RecordedAt: row.RecordedAt, Type: row.Type, Score: row.Score,
 			Verdict: row.Verdict, KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
 		Record: decision.Record{Chain: row.Chain, Number: row.Seq,

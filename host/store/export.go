@@ -55,10 +55,7 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 	if err == nil && export.Total > 0 {
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("exporting subject: %w", err))
-	}
-	return export, nil
+	return export, withOutage(wrap(err, "exporting subject"))
 }
 
 // undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,
@@ -233,25 +230,32 @@ func timeOf(t *time.Time) *privacy.Time {
 
 // recordExport records in the audit log that a subject's data was disclosed to the holder of a key. The record contains
 // the subject's pseudonym and is erased with the subject's other records. A subject erased meanwhile gets no record.
+// What takes long is read before the function locks the chain's head.
 func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []byte) error {
 	r, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
 		return err
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
-	recorded, err := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(pseudonym)).
-		Where("account_id = ? AND kind = ? AND key_id = ?", r.AccountID, audit.Export, r.KeyID).
-		Where("recorded_at > ?", at.Add(-exportRecordInterval)).Exists(ctx)
-	if err != nil || recorded {
-		return err
+	var last struct {
+		Seq        int64
+		RecordedAt time.Time
+		Recorded   bool // the disclosure is
+	}
+	err = s.db.NewSelect().TableExpr("? AS r", r.ofSubject(pseudonym)).Column("seq", "recorded_at").
+		ColumnExpr("bool_or(kind = ? AND key_id = ? AND recorded_at > ?) OVER () AS recorded", audit.Export, r.KeyID,
+			at.Add(-exportRecordInterval)).
+		Where("account_id = ?", r.AccountID).Order("seq DESC").Limit(1).Scan(ctx, &last)
+	if err != nil || last.Recorded {
+		return orElse(err, nil)
 	}
 	record := audit.Record{
 		Kind: audit.Export, At: at.Format(check.TimeFormat), Ref: "export_" + ulid.Make().String(),
 		Account: r.AccountID, Key: r.KeyID, Pseudonym: pseudonym,
 	}
-	_, err = once[string](ctx, s, "SELECT audit_export(?chain, ?account, ?key, ?now, ?pseudonym, ?entry)", named{
-		"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": pseudonym,
-		"entry": entry(record, at)})
+	_, err = once[string](ctx, s, `SELECT audit_export(?chain, ?account, ?key, ?now, ?pseudonym, ?seq, ?at, ?entry)`,
+		named{"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": pseudonym,
+			"seq": last.Seq, "at": last.RecordedAt, "entry": entry(record, at)})
 	return orUnauthorized(err)
 }
 

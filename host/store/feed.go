@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
 	"assay/host/facts/feed"
@@ -47,10 +48,7 @@ func (s *Store) ImportFeed(
 		_, err := tx.Exec(ctx, "UPDATE feed_subscriptions SET etag = '', last_modified = '' WHERE name = $1", list.Name)
 		return err
 	})
-	if err != nil {
-		return feed.Change{}, fmt.Errorf("importing list %s: %w", list.Name, err)
-	}
-	return change, nil
+	return change, wrap(err, "importing list %s", list.Name)
 }
 
 // importFeed implements ImportFeed. Before it changes the list, it calls admit with the number of entries, which may
@@ -95,14 +93,15 @@ func (s *Store) importFeed(
 		if err := replaceRanks(ctx, tx, id, list.Kind, &change); err != nil {
 			return err
 		}
-		if err := mergeEntries(ctx, tx, id, now, &change); err != nil {
+		if err := s.mergeEntries(ctx, tx, id, now, &change); err != nil {
 			return err
 		}
 		if _, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds)); err != nil {
 			return err
 		}
-		// In one message, because changes of keys wait for the record's chain, and this host may be stopped.
-		_, err = tx.Exec(ctx, fmt.Sprintf("SELECT record_list(%d, true); COMMIT", id))
+		// In one message, because others wait for the head of the record's chain, and this host may be stopped.
+		_, err = tx.Exec(ctx, fmt.Sprintf(`SELECT record_state('list content', name), record_state('list', name)
+			FROM feeds WHERE id = %d; COMMIT`, id))
 		return err
 	})
 	if err != nil {
@@ -177,26 +176,30 @@ func rankOf(node, ranks []byte) (rank int, ok bool) {
 }
 
 // mergeEntries makes the entries of a list equal to the temporary table listed and counts the differences.
-func mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, change *feed.Change) error {
+func (s *Store) mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, change *feed.Change) error {
 	// The differences are between temporary tables, because Citus does not compare one with a distributed table.
 	err := execAll(ctx, tx,
 		fmt.Sprintf(`CREATE TEMPORARY TABLE stored ON COMMIT DROP AS
 			SELECT node, page, category FROM feed_entries WHERE feed_id = %d`, list),
 		`CREATE TEMPORARY TABLE gone ON COMMIT DROP AS
-			SELECT node FROM stored AS s WHERE NOT EXISTS (SELECT FROM listed AS l WHERE l.node = s.node)`,
-		`CREATE TEMPORARY TABLE differing ON COMMIT DROP AS SELECT l.*, s.node IS NOT NULL AS stored
+			SELECT node, row_number() OVER (ORDER BY node) AS n
+			FROM stored AS s WHERE NOT EXISTS (SELECT FROM listed AS l WHERE l.node = s.node)`,
+		`CREATE TEMPORARY TABLE differing ON COMMIT DROP AS
+			SELECT l.*, s.node IS NOT NULL AS stored, row_number() OVER (ORDER BY l.node) AS n
 			FROM listed AS l LEFT JOIN stored AS s USING (node)
-			WHERE s.node IS NULL OR (s.page, s.category) IS DISTINCT FROM (l.page, l.category)`)
+			WHERE s.node IS NULL OR (s.page, s.category) IS DISTINCT FROM (l.page, l.category)`,
+		"CREATE INDEX ON gone (n)", "CREATE INDEX ON differing (n)")
 	if err != nil {
 		return err
 	}
-	removed, err := tx.Exec(ctx,
-		"DELETE FROM feed_entries WHERE feed_id = $1 AND node IN (SELECT node FROM gone)", list)
+	removed, err := s.inSteps(ctx, tx, "gone", `DELETE FROM feed_entries
+		WHERE feed_id = $1 AND node IN (SELECT node FROM gone WHERE n > $2 AND n <= $3)`, list)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-		SELECT $1, node, type, value, name, page, category, $2 FROM differing ORDER BY node
+	_, err = s.inSteps(ctx, tx, "differing", `INSERT INTO feed_entries
+			(feed_id, node, type, value, name, page, category, first_seen)
+		SELECT $1, node, type, value, name, page, category, $4 FROM differing WHERE n > $2 AND n <= $3 ORDER BY node
 		ON CONFLICT (feed_id, node) DO UPDATE SET page = EXCLUDED.page, category = EXCLUDED.category`, list, now)
 	if err != nil {
 		return err
@@ -207,10 +210,30 @@ func mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, chang
 	if err != nil {
 		return err
 	}
-	change.Removed += int(removed.RowsAffected())
+	change.Removed += removed
 	change.Altered += altered
 	change.Added += added
 	return nil
+}
+
+// stepRows is how many entries one statement of an import writes.
+const stepRows = 5_000
+
+// inSteps runs a statement for the numbered rows of a temporary table, stepRows at a time ($2 to $3), and returns how
+// many it changed. After each step it waits until the standbys have what it wrote: commits of others wait for that too.
+func (s *Store) inSteps(ctx context.Context, tx pgx.Tx, table, statement string, list int, more ...any) (
+	changed int, err error) {
+	rows := 0
+	err = tx.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&rows)
+	for from := 0; err == nil && from < rows; from += stepRows {
+		var tag pgconn.CommandTag
+		tag, err = tx.Exec(ctx, statement, append([]any{list, from, from + stepRows}, more...)...)
+		changed += int(tag.RowsAffected())
+		if err == nil && from+stepRows < rows {
+			_, err = s.db.ExecContext(ctx, "SELECT pg_logical_emit_message(true, 'assay', '')")
+		}
+	}
+	return changed, err
 }
 
 func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
@@ -225,10 +248,7 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 // WithdrawFeed disables a list on every host at once, ends its subscription, then deletes its entries. It fails with
 // ErrNoFeed if there is no such list or subscription.
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
-	found, err := once[bool](ctx, s, "SELECT withdraw_list(?name)", named{"name": name})
-	if err == nil && !found {
-		err = fmt.Errorf("%w: %s", ErrNoFeed, name)
-	}
+	err := s.require(ctx, fmt.Errorf("%w: %s", ErrNoFeed, name), "SELECT withdraw_list(?name)", named{"name": name})
 	if err == nil {
 		// Entries without a row in feeds have no effect. This also deletes the entries left by an interrupted
 		// withdrawal.
@@ -286,10 +306,8 @@ func (s *Store) FeedNames(ctx context.Context, listID int, after []byte, limit i
 	names := []reputation.ListedName{}
 	after = append([]byte{}, after...) // nil would be NULL
 	args := named{"list": listID, "after": after, "limit": limit, "now": s.now().UTC()}
-	if err := query(s.db, "feed_names", args).Scan(ctx, &names); err != nil {
-		return nil, fmt.Errorf("reading entries of a list: %w", err)
-	}
-	return names, nil
+	err := query(s.db, "feed_names", args).Scan(ctx, &names)
+	return names, wrap(err, "reading entries of a list")
 }
 
 // Listings returns the entries for the given nodes in all lists in force, ordered by list name.

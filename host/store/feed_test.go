@@ -147,7 +147,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || repeat('x', 700) || '.example', 'a-name',
 			false, '', now()
 		FROM feeds, generate_series(1, 14000) AS i RETURNING 1) SELECT count(*) FROM added`)
-	one[string](t, s, "SELECT record_list(id, true) FROM feeds")
+	exec(t, session(t, s.url), "SELECT record_state('list content', name), record_state('list', name) FROM feeds")
 	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
 	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }

@@ -45,13 +45,9 @@ func (s *Store) kept(row feedbackRow) (*feedback.Kept, error) {
 }
 
 // Feedback implements [feedback.Store].
-func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept, error) {
-	kept, err := s.readFeedback(ctx, c, ref, e)
-	return kept, withOutage(wrap(err, "reading feedback"))
-}
-
-func (s *Store) readFeedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept,
-	error) {
+func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (kept *feedback.Kept,
+	err error) {
+	defer concluding("reading feedback", &err)
 	row, err := s.readCheck(ctx, c, ref, e)
 	if err != nil || row.Label == nil {
 		return nil, err
@@ -71,7 +67,8 @@ func (r recordedRow) feedback() feedbackRow {
 // KeepFeedback implements [feedback.Store].
 func (s *Store) KeepFeedback(
 	ctx context.Context, c check.Caller, given feedback.Report, layers []feedback.Layer,
-) (*feedback.Kept, error) {
+) (kept *feedback.Kept, err error) {
+	defer concluding("keeping feedback", &err)
 	row := feedbackRow{Ref: given.Ref, Label: given.Label, GivenAt: s.now().UTC().Truncate(time.Millisecond)}
 	if given.Note != "" {
 		row.SealedNote = s.keys.Seal([]byte(given.Note), noteContext(given.Ref))
@@ -80,13 +77,13 @@ func (s *Store) KeepFeedback(
 	if layers != nil {
 		text, err := json.Marshal(layers)
 		if err != nil {
-			return nil, fmt.Errorf("keeping feedback: %w", err)
+			return nil, err
 		}
 		args["scores"] = string(text)
 	}
 	record, scored, err := s.giveFeedback(ctx, c, given.Ref, args)
 	if err != nil {
-		return nil, withOutage(fmt.Errorf("keeping feedback: %w", err))
+		return nil, err
 	}
 	row.Type = record.Type
 	if scored {
@@ -98,10 +95,7 @@ func (s *Store) KeepFeedback(
 // RevokeFeedback implements [feedback.Store].
 func (s *Store) RevokeFeedback(ctx context.Context, c check.Caller, ref string) error {
 	_, _, err := s.giveFeedback(ctx, c, ref, named{"label": nil, "note": nil, "scores": nil, "now": nil})
-	if err != nil {
-		return withOutage(fmt.Errorf("revoking feedback: %w", err))
-	}
-	return nil
+	return withOutage(wrap(err, "revoking feedback"))
 }
 
 // giveFeedback changes the feedback on one of the account's checks, and returns the check and whether layer scores are
@@ -134,15 +128,9 @@ func (s *Store) Labelled(ctx context.Context) ([]feedback.Labelled, error) {
 	var rows []feedbackRow
 	err := s.db.NewSelect().Model(&rows).Column("type", "label", "layers").Where("layers IS NOT NULL").
 		Order("given_at", "chain", "seq").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading feedback: %w", err)
-	}
-	labelled := make([]feedback.Labelled, len(rows))
-	for i, row := range rows {
-		labelled[i] = feedback.Labelled{Type: entity.Type(row.Type), Label: row.Label}
-		if err := json.Unmarshal(row.Layers, &labelled[i].Layers); err != nil {
-			return nil, fmt.Errorf("reading feedback: %w", err)
-		}
-	}
-	return labelled, nil
+	labelled, err := convert(rows, err, func(row feedbackRow) (l feedback.Labelled, err error) {
+		l.Type, l.Label = entity.Type(row.Type), row.Label
+		return l, json.Unmarshal(row.Layers, &l.Layers)
+	})
+	return labelled, wrap(err, "reading feedback")
 }

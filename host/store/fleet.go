@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"assay/host/lineup/fleet"
 )
 
@@ -53,10 +51,8 @@ func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, e
 
 // RemoveHost implements fleet.Roster.
 func (s *Store) RemoveHost(ctx context.Context, id string) error {
-	if _, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx); err != nil {
-		return fmt.Errorf("removing host: %w", err)
-	}
-	return nil
+	_, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx)
+	return wrap(err, "removing host")
 }
 
 // hostRow is a row of hosts, with the seconds since it was written.
@@ -85,15 +81,9 @@ func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
 	if len(c.Signed)+len(c.Document) > maxCandidateBytes {
 		return fmt.Errorf("proposing lineup: it has more than %d bytes", maxCandidateBytes)
 	}
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw(`INSERT INTO candidates (id, signed, document, expires)
-			VALUES (?, nullif(?, ''), nullif(?, ''), now() + ?::interval)`, c.ID, c.Signed, c.Document,
-			candidateLife.String()).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return notify(ctx, tx, TopicCandidates)
-	})
+	_, err := s.db.NewRaw(`WITH added AS (INSERT INTO candidates (id, signed, document, expires)
+			VALUES (?, nullif(?, ''), nullif(?, ''), now() + ?::interval))
+		SELECT pg_notify(?, ?)`, c.ID, c.Signed, c.Document, candidateLife.String(), channel, TopicCandidates).Exec(ctx)
 	return wrap(err, "proposing lineup")
 }
 
@@ -106,12 +96,8 @@ func (s *Store) ExtendCandidate(ctx context.Context, id string) error {
 
 // WithdrawCandidate implements fleet.Store.
 func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewRaw("DELETE FROM candidates WHERE id = ?", id).Exec(ctx); err != nil {
-			return err
-		}
-		return notify(ctx, tx, TopicCandidates)
-	})
+	_, err := s.db.NewRaw("WITH gone AS (DELETE FROM candidates WHERE id = ?) SELECT pg_notify(?, ?)", id, channel,
+		TopicCandidates).Exec(ctx)
 	return wrap(err, "withdrawing candidate")
 }
 
@@ -140,19 +126,15 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 
 // Answers implements fleet.Store.
 func (s *Store) Answers(ctx context.Context, candidate string) ([]fleet.Answer, error) {
-	var rows []struct {
+	type row struct {
 		Host, State, Reason string
 		Report              json.RawMessage
 	}
+	var rows []row
 	err := s.db.NewRaw("SELECT host, state, reason, report FROM candidate_hosts WHERE candidate = ? ORDER BY host",
 		candidate).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading answers: %w", err)
-	}
-	answers := make([]fleet.Answer, len(rows))
-	for i, r := range rows {
-		answers[i] = fleet.Answer{Candidate: candidate, Host: r.Host, Progress: fleet.Progress(r.State),
-			Reason: r.Reason, Report: r.Report}
-	}
-	return answers, nil
+	return column(rows, func(r row) fleet.Answer {
+		return fleet.Answer{Candidate: candidate, Host: r.Host, Progress: fleet.Progress(r.State), Reason: r.Reason,
+			Report: r.Report}
+	}), wrap(err, "reading answers")
 }

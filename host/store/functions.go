@@ -9,13 +9,34 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"assay/migrations"
 )
 
 // functionsFile defines each function of the database once.
 const functionsFile = "functions.sql"
+
+// readFunctions returns the text of functionsFile, with the cases of function record_state: a query for each type of
+// migrations.States, which selects one row.
+func readFunctions(files fs.FS) ([]byte, error) {
+	text, err := fs.ReadFile(files, functionsFile)
+	var cases []byte
+	rows := strings.NewReplacer("/*", "", "*/", "").Replace(migrations.States)
+	for query := range strings.SplitSeq(rows, "UNION ALL\n") {
+		_, name, _ := strings.Cut(query, "SELECT '")
+		name, _, _ = strings.Cut(name, "'")
+		cases = fmt.Appendf(cases, `WHEN '%s' THEN
+			SELECT one.account, one.state, one.amount, one.number, sha256(one.content)
+			INTO of_account, of_state, of_amount, of_number, of_digest
+			FROM (%s) AS one (type, id, account, state, amount, number, content);
+			`, name, query)
+	}
+	return bytes.Replace(text, []byte("-- states.sql\n"), cases, 1), err
+}
 
 // functionsState is how the database's functions relate to those of this host.
 type functionsState int
@@ -28,7 +49,7 @@ const (
 
 // compareFunctions tells whether the database has the functions of files.
 func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsState, error) {
-	text, err := fs.ReadFile(files, functionsFile)
+	text, err := readFunctions(files)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +91,7 @@ func definedIn(text []byte) (names []string) {
 // applyFunctions puts the functions of files in force, in one transaction, and drops those of earlier files that are
 // gone. Functions that somebody else has added stay. The caller holds the lock of migrations.
 func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
-	text, err := fs.ReadFile(files, functionsFile)
+	text, err := readFunctions(files)
 	if err != nil {
 		return err
 	}
@@ -98,10 +119,7 @@ func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) err
 	if sqlState(err) == invalidFunctionDefinition { // a function with another result cannot be replaced
 		err = apply(append([]string{dropFunctions("true")}, statements...)...)
 	}
-	if err != nil {
-		return fmt.Errorf("applying %s: %w", functionsFile, err)
-	}
-	return nil
+	return wrap(err, "applying %s", functionsFile)
 }
 
 // dropFunctions returns a statement that drops the functions of all files so far that fulfil a condition.

@@ -101,10 +101,7 @@ func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.
 			"account": accountID, "node": s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})})
 		return err
 	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("deleting an entity from the reputation graph: %w", err)
-	}
-	return deleted.Sightings, deleted.Links, nil
+	return deleted.Sightings, deleted.Links, wrap(err, "deleting an entity from the reputation graph")
 }
 
 // readSightings reads an account's contribution to the reputation graph about a subject, including contributions that

@@ -92,15 +92,17 @@ func wantStates(t *testing.T, s *Store) {
 	t.Helper()
 	recorded := map[[2]string]audit.Hash{} // by type and ID
 	noError(t, s.ReadAuditLog(t.Context(), func(ctx context.Context, log AuditLog) error {
-		for row, err := range log.Rows(ctx, audit.StateChain, 0, 1<<62) {
-			if err != nil {
-				return err
-			}
-			if r := row.Record; r.Kind == audit.State {
-				name := [2]string{r.Type, cmp.Or(r.Key, r.Account)}
-				delete(recorded, name)
-				if r.Digest != nil { // it was not removed
-					recorded[name] = audit.Hash(r.Digest)
+		for _, head := range must(log.Heads(ctx))(t) {
+			for row, err := range log.Rows(ctx, head.Chain, 0, 1<<62) {
+				if err != nil {
+					return err
+				}
+				if r := row.Record; r.Kind == audit.State {
+					name := [2]string{r.Type, cmp.Or(r.Key, r.Account)}
+					delete(recorded, name)
+					if r.Digest != nil { // it was not removed
+						recorded[name] = audit.Hash(r.Digest)
+					}
 				}
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -53,7 +52,7 @@ func limitsOf(scopes, networks []string, test bool) (limits apikey.Limits, err e
 }
 
 // key converts the row. A key counts as revoked once it has expired.
-func (k *keyRow) key(now time.Time) (apikey.Key, error) {
+func (k keyRow) key(now time.Time) (apikey.Key, error) {
 	limits, err := limitsOf(k.Scopes, k.Networks, k.Test)
 	out := apikey.Key{
 		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
@@ -78,15 +77,12 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (apikey.I
 // billing.ErrNoAccount, billing.ErrSubscriptionEnded or apikey.ErrTooMany.
 func (s *Store) IssueKey(ctx context.Context, accountID string, wanted apikey.Wanted) (apikey.Issued, error) {
 	plan, err := s.accountPlan(ctx, accountID)
-	if err != nil {
-		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
-	}
-	issued, err := s.addKey(ctx, accountID, wanted, "", time.Time{})
-	if err != nil {
-		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
+	var issued apikey.Issued
+	if err == nil {
+		issued, err = s.addKey(ctx, accountID, wanted, "", time.Time{})
 	}
 	issued.Plan = plan.Name
-	return issued, nil
+	return issued, wrap(err, "creating key")
 }
 
 // addKey issues another key to an account. If replaces names a key, the new one gets its name and limits, and that key
@@ -140,17 +136,6 @@ func (k *keyRow) insert(wanted apikey.Wanted) string {
 	return row.json()
 }
 
-// caller is the state of a key.
-type caller struct {
-	State     string
-	ExpiresAt time.Time
-}
-
-// isValid reports whether the key may be used.
-func (c caller) isValid(now time.Time) bool {
-	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
-}
-
 // newKeyRow returns the row of a new key.
 func newKeyRow(secret, account, name string) (*keyRow, error) {
 	hash, ok := apikey.Parse(secret)
@@ -177,11 +162,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 		wanted := apikey.Wanted{Limits: apikey.Limits{Test: old.Test}}
 		issued, err = s.addKey(ctx, old.AccountID, wanted, id, s.now().Add(overlap))
 	}
-	if err != nil {
-		return apikey.Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
-	}
 	issued.Plan = old.Plan
-	return issued, nil
+	return issued, wrap(err, "rotating key %s", id)
 }
 
 const rotatedKeyQuery = `SELECT k.account_id, a.plan, k.test
@@ -193,16 +175,8 @@ func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error
 	var rows []keyRow
 	now := s.now()
 	err := query(s.db, "keys", named{"account": accountID}).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("listing keys: %w", err)
-	}
-	keys := make([]apikey.Key, len(rows))
-	for i := range rows {
-		if keys[i], err = rows[i].key(now); err != nil {
-			return nil, fmt.Errorf("listing keys: %w", err)
-		}
-	}
-	return keys, nil
+	keys, err := convert(rows, err, func(k keyRow) (apikey.Key, error) { return k.key(now) })
+	return keys, wrap(err, "listing keys")
 }
 
 // RevokeKey ends a key, effective on every host: checks that are not yet recorded fail. It fails with
@@ -257,7 +231,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 			found.until = ends
 		}
 	}
-	s.callers.put(hash, found)
+	s.callers.Put(hash, found, 0)
 	return found.Caller, found.err
 }
 
@@ -267,8 +241,11 @@ func (s *Store) Recall(presented string) (caller check.Caller, known bool, err e
 	if !ok {
 		return check.Caller{}, true, check.ErrUnauthorized
 	}
-	found, known := s.callers.get(hash, s.now())
-	return found.Caller, known, found.err
+	found, known := s.callers.Get(hash)
+	if !known || !s.now().Before(found.until) {
+		return check.Caller{}, false, nil
+	}
+	return found.Caller, true, found.err
 }
 
 // RevokeAccountKey ends a key of an account, except the last one that does not expire. It fails with apikey.ErrLast, or
@@ -281,14 +258,9 @@ func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) erro
 }
 
 // ForgetCallers clears the cache of Authenticate, after keys or plans have changed.
-func (s *Store) ForgetCallers() { s.callers.clear() }
+func (s *Store) ForgetCallers() { s.callers.Clear() }
 
-// callerCache caches callers by key hash.
-type callerCache struct {
-	mu      sync.Mutex
-	entries map[apikey.Hash]cachedCaller
-}
-
+// cachedCaller is what is remembered of a key.
 type cachedCaller struct {
 	check.Caller
 	err   error // check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, or nil
@@ -298,29 +270,5 @@ type cachedCaller struct {
 const (
 	cacheValid   = 5 * time.Second
 	cacheInvalid = time.Second
-	maxCached    = 20_000 // the cache is cleared beyond this, so that random keys cannot exhaust memory
+	maxCached    = 20_000 // so that random keys cannot exhaust memory
 )
-
-func (c *callerCache) get(hash apikey.Hash, now time.Time) (e cachedCaller, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, known = c.entries[hash]; !known || !now.Before(e.until) {
-		return cachedCaller{}, false
-	}
-	return e, true
-}
-
-func (c *callerCache) put(hash apikey.Hash, e cachedCaller) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= maxCached {
-		c.entries = map[apikey.Hash]cachedCaller{}
-	}
-	c.entries[hash] = e
-}
-
-func (c *callerCache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.entries = nil
-}

@@ -172,17 +172,6 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-func TestCallerCacheIsBounded(t *testing.T) {
-	t.Parallel()
-	var c callerCache
-	for i := range 3 * maxCached {
-		var hash apikey.Hash
-		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
-		c.put(hash, cachedCaller{})
-		mustHold(t, len(c.entries) <= maxCached, "%d cached callers, want at most %d", len(c.entries), maxCached)
-	}
-}
-
 // The last use of a key is stored again once it is a minute old.
 func TestLastUseOfKeys(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/check"
+	"assay/host/internal/lru"
 )
 
 // Ledger records checks in batches, each batch by one statement that is a transaction of its own (ledger_append in the
@@ -31,7 +32,7 @@ type Ledger struct {
 	settling  time.Duration
 	resolving time.Duration
 	late      time.Duration
-	accounts  accountCache
+	accounts  *lru.Cache[string, accountInfo]
 	answered  *Answered
 	host      string
 	pace      pace
@@ -137,8 +138,8 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{store: s, db: db, settler: settler, batch: cfg.Batch, queue: cfg.Queue, onBatch: cfg.OnBatch,
 		onEvents: cfg.OnEvents, patience: cfg.Patience, settling: cfg.Settling, late: cfg.Late,
-		resolving: resolveTimeout,
-		batchers:  map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
+		resolving: resolveTimeout, accounts: lru.New[string, accountInfo](maxAccounts, 0),
+		batchers: map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
 	l.pace.start(cfg.Batch)
 	l.work.Go(l.prepare)
 	return l, nil
@@ -207,9 +208,9 @@ func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 			return err
 		case errors.Is(err, errNeedsEvent):
 			a.Endpoint = true
-			l.accounts.put(id, a)
+			l.accounts.Put(id, a, 0)
 		case errors.Is(err, errMoved):
-			l.accounts.forget(id)
+			l.accounts.Forget(id)
 		default:
 			return err
 		}

@@ -120,14 +120,6 @@ func (s *Store) accepted(ctx context.Context, chain int, b answeredBatch) (bool,
 	return false, err
 }
 
-// keepLoss stores what a host found, unless it is stored.
-func (s *Store) keepLoss(ctx context.Context, l FoundLoss) error {
-	_, err := s.db.NewRaw(`INSERT INTO audit_losses (chain, seq, hash, answered_at, survived, refs, host)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, l.Chain, l.Seq, l.Hash, l.AnsweredAt, l.Survived,
-		pgdialect.Array(l.Refs), l.Host).Exec(ctx)
-	return err
-}
-
 const (
 	guardInterval   = time.Second
 	compareInterval = 5 * time.Second
@@ -234,7 +226,10 @@ func (l *Ledger) keeps(ctx context.Context, chain int, batches []answeredBatch) 
 			found.Survived, "answered", found.Seq, "records", len(found.Refs), "refs", firstOf(found.Refs),
 			"remedy", "find out why, then run assay audit accept-loss")
 	}
-	return false, s.keepLoss(ctx, found)
+	_, err = s.db.NewRaw(`INSERT INTO audit_losses (chain, seq, hash, answered_at, survived, refs, host)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, chain, found.Seq, found.Hash, found.AnsweredAt,
+		found.Survived, pgdialect.Array(found.Refs), found.Host).Exec(ctx)
+	return false, err
 }
 
 // firstOf returns at most the first references, for the log.

@@ -3,11 +3,8 @@ package store
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/uptrace/bun"
 )
 
 // channel is the Postgres notification channel that all hosts listen on.
@@ -26,9 +23,6 @@ const (
 	TopicOverrides Topic = "overrides" // verdicts set in advance
 )
 
-// erasureOf returns the topic of the erasure of a subject.
-func erasureOf(pseudonym []byte) Topic { return TopicErasures + Topic(fmt.Sprintf(" %x", pseudonym)) }
-
 // Erased returns the pseudonym of the subject that a topic of erasures names. It is nil if any subject may have been
 // erased. ok is false for other topics.
 func (t Topic) Erased() (pseudonym []byte, ok bool) {
@@ -40,14 +34,6 @@ func (t Topic) Erased() (pseudonym []byte, ok bool) {
 		pseudonym, _ = hex.DecodeString(subject)
 	}
 	return pseudonym, true
-}
-
-// notify sends a notification to every host when the transaction commits.
-func notify(ctx context.Context, tx bun.Tx, topic Topic) error {
-	if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, string(topic)); err != nil {
-		return fmt.Errorf("notifying hosts: %w", err)
-	}
-	return nil
 }
 
 const (
@@ -82,13 +68,10 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	if _, err := conn.Exec(bounded, "LISTEN "+channel); err != nil {
 		return err
 	}
-	changed(TopicKeys)
-	changed(TopicLineup)
-	changed(TopicPlugins)
-	changed(TopicCandidates)
-	changed(TopicFeeds)
-	changed(TopicErasures)
-	changed(TopicOverrides)
+	for _, topic := range []Topic{TopicKeys, TopicLineup, TopicPlugins, TopicCandidates, TopicFeeds, TopicErasures,
+		TopicOverrides} {
+		changed(topic)
+	}
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenPingInterval)
 		n, err := conn.WaitForNotification(wait)

@@ -80,21 +80,7 @@ func (s *Store) AddOverride(ctx context.Context, c check.Caller, w override.Want
 
 // AddOverrideForAll adds an operator's override, which applies to all accounts. It fails with an *entity.InvalidError.
 func (s *Store) AddOverrideForAll(ctx context.Context, w override.Wanted) (*override.Listed, error) {
-	r, err := s.operator(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("adding override: %w", err)
-	}
-	return s.addOverride(ctx, r, w, 0)
-}
-
-// operator returns the operator as a requester. The operator's overrides are recorded in the first chain.
-func (s *Store) operator(ctx context.Context) (r requester, err error) {
-	chains, err := s.chains(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.Chain = chains[0]
-	return r, nil
+	return s.addOverride(ctx, requester{}, w, 0) // the operator's are recorded in the first chain
 }
 
 func (s *Store) addOverride(ctx context.Context, r requester, w override.Wanted, limit int) (
@@ -106,10 +92,7 @@ func (s *Store) addOverride(ctx context.Context, r requester, w override.Wanted,
 		added, err = s.tryAddOverride(ctx, r, w, limit)
 		return err
 	})
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("adding override: %w", orUnauthorized(err)))
-	}
-	return added, nil
+	return added, withOutage(wrap(orUnauthorized(err), "adding override"))
 }
 
 func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Wanted, limit int) (
@@ -179,22 +162,16 @@ func (s *Store) RemoveOverride(ctx context.Context, c check.Caller, id string) e
 	if err == nil {
 		err = s.removeOverride(ctx, r, id)
 	}
-	if err != nil {
-		return withOutage(fmt.Errorf("removing override: %w", err))
-	}
-	return nil
+	return withOutage(wrap(err, "removing override"))
 }
 
 // RemoveAnyOverride removes an override of the operator or of any account for the operator. It fails with
 // override.ErrUnknown.
 func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
-	r, err := s.operator(ctx)
-	if err == nil {
-		err = s.db.NewRaw(`SELECT o.account_id, coalesce(a.chain, ?) AS chain
-			FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id WHERE o.id = ?`, r.Chain, id).
-			Scan(ctx, &r.AccountID, &r.Chain)
-	}
-	err = orElse(err, override.ErrUnknown)
+	var r requester
+	err := orElse(s.db.NewRaw(`SELECT o.account_id, coalesce(a.chain, 0) AS chain
+		FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id WHERE o.id = ?`, id).
+		Scan(ctx, &r.AccountID, &r.Chain), override.ErrUnknown)
 	if err == nil {
 		err = s.removeOverride(ctx, r, id)
 	}
@@ -204,11 +181,8 @@ func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
 func (s *Store) removeOverride(ctx context.Context, r requester, id string) error {
 	var row overrideRow
 	err := s.db.NewSelect().Model(&row).Where("account_id = ? AND id = ?", r.AccountID, id).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return override.ErrUnknown
-	}
 	if err != nil {
-		return err
+		return orElse(err, override.ErrUnknown)
 	}
 	removed, err := s.deleteOverride(ctx, r, row)
 	if err == nil && !removed {

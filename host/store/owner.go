@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"strings"
@@ -19,9 +17,7 @@ const maxOwned = 10
 
 // addressMatch returns the keyed hash by which the accounts of an address are found. Case does not matter.
 func (s *Store) addressMatch(address string) []byte {
-	mac := hmac.New(sha256.New, s.keys.Owner)
-	mac.Write([]byte(strings.ToLower(address)))
-	return mac.Sum(nil)
+	return keyedHash(s.keys.Owner, strings.ToLower(address))
 }
 
 func ownerContext(account string) string { return "owner of " + account }

@@ -39,13 +39,8 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 // owner, see registry.PluginName. Without an owner ("") it does not matter whose the name is.
 func (s *Store) PublishPlugin(
 	ctx context.Context, m registry.Module, version, owner string, notes registry.Notes,
-) error {
-	return wrap(s.publish(ctx, m, version, owner, notes), "publishing %s@%s", m.Manifest.Name, version)
-}
-
-func (s *Store) publish(
-	ctx context.Context, m registry.Module, version, owner string, notes registry.Notes,
-) error {
+) (err error) {
+	defer func() { err = wrap(err, "publishing %s@%s", m.Manifest.Name, version) }()
 	manifest, err := json.Marshal(m.Manifest)
 	if err != nil {
 		return err
@@ -73,29 +68,28 @@ func (s *Store) publish(
 	if err != nil {
 		return err
 	}
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		name, holder := m.Manifest.Name, ""
-		err := tx.NewRaw("SELECT publish_plugin(?, ?, ?, ?, ?, ?, ?, ?)", name, version, m.Digest[:], m.Wasm,
-			string(manifest), owner, owner == registry.Release || registry.BuiltIn(name), string(about)).
-			Scan(ctx, &holder)
-		switch {
-		case err != nil || holder == "":
-			return err
-		case holder == "version":
-			return registry.ErrVersionTaken
-		}
-		return registry.Refuse(registry.OtherOwner, "the name %s belongs to %s; an operator gives it away with "+
-			"`assay plugin transfer %s --to KEY`", name, holder, name)
+	name, holder := m.Manifest.Name, ""
+	err = again(func() (err error) {
+		holder, err = once[string](ctx, s, `SELECT publish_plugin(?name, ?version, ?digest, ?wasm, ?manifest, ?owner,
+			?reserved, ?notes)`, named{"name": name, "version": version, "digest": m.Digest[:], "wasm": m.Wasm,
+			"manifest": string(manifest), "owner": owner, "notes": string(about),
+			"reserved": owner == registry.Release || registry.BuiltIn(name)})
+		return err
 	})
+	switch {
+	case err != nil || holder == "":
+		return err
+	case holder == "version":
+		return registry.ErrVersionTaken
+	}
+	return registry.Refuse(registry.OtherOwner, "the name %s belongs to %s; an operator gives it away with "+
+		"`assay plugin transfer %s --to KEY`", name, holder, name)
 }
 
 // TransferPlugin gives the name of a plugin to another owner. It does not verify the note.
 func (s *Store) TransferPlugin(ctx context.Context, n registry.PluginName) error {
-	found, err := once[bool](ctx, s, "SELECT transfer_plugin(?name, ?owner, ?transfer, ?reserved)",
+	err := s.require(ctx, registry.ErrNoPlugin, "SELECT transfer_plugin(?name, ?owner, ?transfer, ?reserved)",
 		named{"name": n.Name, "owner": n.Owner, "transfer": n.Transfer, "reserved": registry.BuiltIn(n.Name)})
-	if err == nil && !found {
-		err = registry.ErrNoPlugin
-	}
 	return wrap(err, "transferring %s", n.Name)
 }
 
@@ -139,12 +133,7 @@ func (s *Store) AllPluginNotes(ctx context.Context) (map[registry.Digest]registr
 func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error) {
 	var rows []pluginRow
 	err := s.db.NewSelect().Model(&rows).Order("name", "published_at DESC", "version DESC").Scan(ctx)
-	plugins := make([]registry.PublishedPlugin, len(rows))
-	for i, r := range rows {
-		if err == nil {
-			plugins[i], err = r.published()
-		}
-	}
+	plugins, err := convert(rows, err, pluginRow.published)
 	return plugins, wrap(err, "listing plugins")
 }
 
@@ -170,12 +159,8 @@ func (s *Store) Module(ctx context.Context, digest registry.Digest) (registry.Mo
 	if err == nil {
 		m, err = registry.OpenModule(wasm)
 	}
-	if err != nil {
-		return registry.Module{}, fmt.Errorf("reading module %s: %w", digest, err)
+	if err == nil && m.Digest != digest {
+		m, err = registry.Module{}, fmt.Errorf("its content was altered: %w", registry.ErrNoPlugin)
 	}
-	if m.Digest != digest {
-		return registry.Module{}, fmt.Errorf("reading module %s: its content was altered: %w", digest,
-			registry.ErrNoPlugin)
-	}
-	return m, nil
+	return m, wrap(err, "reading module %s", digest)
 }

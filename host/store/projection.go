@@ -335,6 +335,17 @@ func column[R, T any](rows []R, value func(R) T) []T {
 	return values
 }
 
+// convert returns each row converted, unless reading them or converting one fails.
+func convert[R, T any](rows []R, err error, to func(R) (T, error)) ([]T, error) {
+	values := make([]T, len(rows))
+	for i, r := range rows {
+		if err == nil {
+			values[i], err = to(r)
+		}
+	}
+	return values, err
+}
+
 // callFunction calls a function of the database that returns a boolean, in one round trip and a transaction of its own.
 func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (result bool, err error) {
 	conn, err := db.Conn(ctx)
@@ -357,7 +368,7 @@ func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (re
 // createProgress lets the contributions of new chains be applied.
 func createProgress(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx,
-		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain <> ?
+		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain < ?
 		ON CONFLICT DO NOTHING`, audit.StateChain)
 	return err
 }

@@ -70,7 +70,12 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 
 // clientName returns the keyed hash that identifies a client and an action, so that the database holds no addresses.
 func (s *Store) clientName(action string, client netip.Prefix) []byte {
-	mac := hmac.New(sha256.New, s.keys.Client)
-	mac.Write([]byte(action + client.Masked().String()))
+	return keyedHash(s.keys.Client, action+client.Masked().String())
+}
+
+// keyedHash returns the HMAC-SHA256 of a text.
+func keyedHash(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
 	return mac.Sum(nil)
 }

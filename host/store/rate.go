@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 
@@ -15,7 +13,7 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 	names, used := make([]string, 0, len(accepted)), make([]int64, 0, len(accepted))
 	origin := make(map[string]string, len(accepted))
 	for name, n := range accepted {
-		hash := s.rateName(name)
+		hash := hex.EncodeToString(keyedHash(s.keys.Client, "rate "+name)[:16])
 		origin[hash] = name
 		names, used = append(names, hash), append(used, n)
 	}
@@ -33,10 +31,4 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 		total[origin[r.Name]] = r.Used
 	}
 	return total, nil
-}
-
-func (s *Store) rateName(name string) string {
-	mac := hmac.New(sha256.New, s.keys.Client)
-	mac.Write([]byte("rate " + name))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -44,7 +42,5 @@ func (s *Store) SaveRegistration(ctx context.Context, domain string, r registrat
 
 // registrationKey returns the keyed hash under which a domain's registration is stored.
 func (s *Store) registrationKey(domain string) []byte {
-	mac := hmac.New(sha256.New, s.keys.Graph)
-	mac.Write([]byte("registration\x00" + domain))
-	return mac.Sum(nil)
+	return keyedHash(s.keys.Graph, "registration\x00"+domain)
 }

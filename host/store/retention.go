@@ -23,7 +23,7 @@ const (
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
 // newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as
-// the hosts' clocks agree: a record that is due stays as long as any record before it must stay. audit.StateChain is
+// the hosts' clocks agree: a record that is due stays as long as any record before it must stay. Chains of states are
 // never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
@@ -39,9 +39,6 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	}
 	var damaged Damaged
 	for _, chain := range chains {
-		if chain == audit.StateChain {
-			continue
-		}
 		var row headRow
 		err := query(s.db, "audit_due", named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
 			Scan(ctx, &row)
@@ -58,10 +55,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
 			Before: before})
 	}
-	if damaged != nil {
-		return due, damaged
-	}
-	return due, nil
+	return due, damaged.asError()
 }
 
 // anchorRow is a row of audit_anchors.
@@ -81,12 +75,9 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
 		Revision: anchor.Seq, Digest: anchor.Hash[:],
 	}
-	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)",
-		named{"chain": anchor.Chain, "seq": anchor.Seq, "hash": anchor.Hash[:], "note": note,
-			"entry": entry(record, at)})
-	if err == nil && !matches {
-		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
-	}
+	err := s.require(ctx, fmt.Errorf("record %d does not match the anchor", anchor.Seq),
+		"SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)", named{"chain": anchor.Chain, "seq": anchor.Seq,
+			"hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
 	return wrap(err, "keeping the anchor of audit chain %d", anchor.Chain)
 }
 

@@ -236,7 +236,7 @@ func TestStatesKeepNoPartition(t *testing.T) {
 	now := day(2021, time.January, 5)
 	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	checksOfMonths(t, 14, s, l, caller, &now)
-	exec(t, session(t, s.url), fmt.Sprintf(`SELECT record_if_intact('name', '', 'n' || n, '', 0, NULL)
+	exec(t, session(t, s.url), fmt.Sprintf(`SELECT append_state('name', '', 'n' || n, '', 0, 0, NULL)
 		FROM generate_series(1, %d) AS n; UPDATE state_records SET recorded_at = '2021-02-20'`, pruneBatch+1))
 	prune(t, s)
 	holds(t, strings.HasPrefix(months(t, s), "2021_03 "), "partitions %s", months(t, s))

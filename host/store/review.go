@@ -86,7 +86,7 @@ func (s *Store) AskReview(ctx context.Context, c check.Caller, ref string, askin
 	}
 	var details *decision.Details
 	err = again(func() (err error) {
-		if details, err = s.recordedCheck(ctx, c, ref, asking.Entity); err != nil || details.Review != nil {
+		if details, err = s.RecordedCheck(ctx, c, ref, asking.Entity); err != nil || details.Review != nil {
 			return err
 		}
 		if details.Verdict == string(check.Allow) {
@@ -101,7 +101,7 @@ func (s *Store) AskReview(ctx context.Context, c check.Caller, ref string, askin
 			"chain": details.Record.Chain, "seq": details.Record.Number, "ref": ref, "account": c.Account, "at": at,
 			"reason": sealed, "now": s.now().UTC().Truncate(time.Millisecond)})
 		if err == nil {
-			details, err = s.recordedCheck(ctx, c, ref, nil) // another request may have been first
+			details, err = s.RecordedCheck(ctx, c, ref, nil) // another request may have been first
 		}
 		return err
 	})
@@ -221,10 +221,7 @@ func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
 			"reviewer": reviewer, "now": s.now().UTC().Truncate(time.Millisecond)}).Exec(ctx)
 		err = oneRow(result, err, decision.ErrNotTaken)
 	}
-	if err != nil {
-		return withOutage(fmt.Errorf("taking a review: %w", err))
-	}
-	return nil
+	return withOutage(wrap(err, "taking a review"))
 }
 
 // SettleReview upholds or overturns a verdict, and forgets the value and the contact that were sent. An overturned
@@ -251,21 +248,14 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 		if err != nil {
 			node = nil // as in giveFeedback
 		}
-		settled, err := once[bool](ctx, s, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at,
-			?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
+		return s.require(ctx, decision.ErrNotTaken, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym,
+			?type, ?at, ?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
 			"account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt, "node": node,
 			"reviewer": how.Reviewer, "state": how.State, "reason": reason,
 			"now":     s.now().UTC().Truncate(time.Millisecond),
 			"finding": s.keys.Seal([]byte(how.Finding), findingContext(ref))})
-		if err == nil && !settled {
-			err = decision.ErrNotTaken
-		}
-		return err
 	})
-	if err != nil {
-		return withOutage(fmt.Errorf("settling a review: %w", err))
-	}
-	return nil
+	return withOutage(wrap(err, "settling a review"))
 }
 
 // TakeSettled returns the reviews that were settled since the last call: their accounts by reference.

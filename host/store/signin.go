@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -55,17 +54,7 @@ func (s *Store) SignInByCode(ctx context.Context, presented string) (account str
 	}
 	err = s.db.NewRaw("UPDATE sign_in_codes SET used_at = ? WHERE hash = ? RETURNING account_id", s.now(), hash[:]).
 		Scan(ctx, &account)
-	return account, signInError("signing in by code", err)
-}
-
-func signInError(doing string, err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return signin.ErrUnknown
-	}
-	if err != nil {
-		return withOutage(fmt.Errorf("%s: %w", doing, err))
-	}
-	return nil
+	return account, withOutage(wrap(orElse(err, signin.ErrUnknown), "signing in by code"))
 }
 
 // FirstCode issues the sign-in code of a new account, in place of one that nobody has used. If the account's code was
@@ -93,33 +82,25 @@ func (s *Store) issueCode(ctx context.Context, account string, replace bool) (st
 	code, hash := signin.NewCode()
 	result, err := query(s.db, "issue_code", named{"account": account, "hash": hash[:], "now": s.now(),
 		"replace": replace}).Exec(ctx)
-	errNotDue := errors.New("the account's code stays")
-	err = oneRow(result, err, errNotDue)
-	if errors.Is(err, errNotDue) {
-		return "", nil
+	if err = oneRow(result, err, signin.ErrUnknown); errors.Is(err, signin.ErrUnknown) {
+		return "", nil // the account's code stays
 	}
-	if err != nil {
-		return "", withOutage(fmt.Errorf("issuing sign-in code: %w", err))
-	}
-	return code, nil
+	return code, withOutage(wrap(err, "issuing sign-in code"))
 }
 
 // CodeIssuedAt returns when an account's sign-in code was issued, or the zero time if it has none.
 func (s *Store) CodeIssuedAt(ctx context.Context, account string) (at time.Time, err error) {
 	err = s.db.NewRaw("SELECT issued_at FROM sign_in_codes WHERE account_id = ?", account).Scan(ctx, &at)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, withOutage(fmt.Errorf("reading sign-in code: %w", err))
-	}
-	return at, nil
+	return at, withOutage(wrap(orElse(err, nil), "reading sign-in code"))
 }
 
 // NewLink returns the token of a link that signs in to an account once, within signin.LinkLife. It fails with
 // billing.ErrNoAccount.
 func (s *Store) NewLink(ctx context.Context, account string) (token string, err error) {
-	if _, err := s.accountPlan(ctx, account); err != nil {
-		return "", withOutage(fmt.Errorf("creating sign-in link: %w", err))
+	if _, err = s.accountPlan(ctx, account); err == nil {
+		token, err = s.addLink(ctx, account, nil, false)
 	}
-	return s.addLink(ctx, account, nil, false)
+	return token, withOutage(wrap(err, "creating sign-in link"))
 }
 
 // addLink creates a link that signs in, that confirms an address, or that makes it the recovery address.
@@ -128,10 +109,7 @@ func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byt
 	token, hash := signin.NewToken()
 	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, recovers, expires_at)
 		VALUES (?, ?, ?, ?, ?)`, hash[:], account, sealedAddress, recovers, s.now().Add(signin.LinkLife)).Exec(ctx)
-	if err != nil {
-		return "", withOutage(fmt.Errorf("creating link: %w", err))
-	}
-	return token, nil
+	return token, withOutage(wrap(err, "creating link"))
 }
 
 // UseLink uses up a link and returns its account. It fails with signin.ErrUnknown.
@@ -143,7 +121,7 @@ func (s *Store) UseLink(ctx context.Context, token string) (account string, err 
 	err = s.db.NewRaw(`DELETE FROM sign_in_links
 		WHERE hash = ? AND sealed_address IS NULL AND expires_at > ? RETURNING account_id`, hash[:], s.now()).
 		Scan(ctx, &account)
-	return account, signInError("using sign-in link", err)
+	return account, withOutage(wrap(orElse(err, signin.ErrUnknown), "using sign-in link"))
 }
 
 // BeginSession begins a session and returns its token, which is all that signing in takes.
@@ -152,10 +130,8 @@ func (s *Store) BeginSession(ctx context.Context, account string, from signin.Or
 	now := s.now()
 	row := &sessionRow{ID: "ses_" + ulid.Make().String(), Hash: hash[:], AccountID: account, BeganAt: now, UsedAt: now,
 		ProvedAt: now, ExpiresAt: now.Add(signin.SessionLife), Browser: from.Browser, Network: from.Network}
-	if _, err := s.db.NewInsert().Model(row).Exec(ctx); err != nil {
-		return "", withOutage(fmt.Errorf("beginning session: %w", err))
-	}
-	return token, nil
+	_, err = s.db.NewInsert().Model(row).Exec(ctx)
+	return token, withOutage(wrap(err, "beginning session"))
 }
 
 // ProveSession records that the sign-in code of an account was presented in one of its sessions. It fails with
@@ -183,11 +159,8 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	var row sessionRow
 	now := s.now()
 	err := query(s.db, "session", named{"hash": hash[:], "now": now}).Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return signin.Session{}, check.Caller{}, signin.ErrNoSession
-	}
-	if err != nil {
-		return signin.Session{}, check.Caller{}, withOutage(fmt.Errorf("looking up session: %w", err))
+	if err = withOutage(wrap(orElse(err, signin.ErrNoSession), "looking up session")); err != nil {
+		return signin.Session{}, check.Caller{}, err
 	}
 	plan, ok := check.PlanNamed(row.Plan)
 	if !ok {
@@ -216,20 +189,13 @@ func (s *Store) Sessions(ctx context.Context, account string) ([]signin.Session,
 // EndSession ends a session of an account at once. It fails with signin.ErrNoSession.
 func (s *Store) EndSession(ctx context.Context, account, id string) error {
 	result, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id = ?", account, id).Exec(ctx)
-	err = oneRow(result, err, signin.ErrNoSession)
-	if err != nil && !errors.Is(err, signin.ErrNoSession) {
-		return withOutage(fmt.Errorf("ending session: %w", err))
-	}
-	return err
+	return withOutage(wrap(oneRow(result, err, signin.ErrNoSession), "ending session"))
 }
 
 // EndOtherSessions ends the sessions of an account but one.
 func (s *Store) EndOtherSessions(ctx context.Context, account, except string) error {
-	if _, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id <> ?", account, except).
-		Exec(ctx); err != nil {
-		return withOutage(fmt.Errorf("ending sessions: %w", err))
-	}
-	return nil
+	_, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id <> ?", account, except).Exec(ctx)
+	return withOutage(wrap(err, "ending sessions"))
 }
 
 // CloseAccountSignIn ends all sessions and links of an account, withdraws its sign-in code and deletes its owner's

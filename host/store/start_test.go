@@ -269,7 +269,7 @@ func TestCommitIsNotCancelled(t *testing.T) {
 			FOR EACH ROW EXECUTE FUNCTION wait()`, "SELECT pg_advisory_lock(77)")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := async(func() error {
-		return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return transact(ctx, s.db, func(ctx context.Context, tx bun.Tx) error {
 			return errOf(tx.ExecContext(ctx, "INSERT INTO slow VALUES (1)"))
 		})
 	})

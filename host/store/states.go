@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/uptrace/bun"
+
 	"assay/host/customer/billing"
+	"assay/migrations"
 )
 
 // StoredState is the digest of an account, a key, a lineup and so on as the database has it, see audit.State.
@@ -21,10 +24,9 @@ func (s StoredState) Compare(other StoredState) int {
 
 // States returns the stored states, in no order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
-	if err := query(l.db, "stored_states").Scan(ctx, &states); err != nil {
-		return nil, fmt.Errorf("reading states: %w", err)
-	}
-	return states, nil
+	err = l.db.NewRaw("SELECT type, id, sha256(content) AS digest FROM (?) AS s", bun.Safe(migrations.States)).
+		Scan(ctx, &states)
+	return states, wrap(err, "reading states")
 }
 
 // SetQuota sets the monthly quota of an account until its plan changes. It fails with billing.ErrNoAccount.
@@ -43,13 +45,10 @@ func (s *Store) SetStanding(ctx context.Context, accountID string, suspended boo
 
 // changeAccount calls a function that returns whether there is the account. That of the callers without a key has
 // limits of its own.
-func (s *Store) changeAccount(ctx context.Context, call string, args named) (err error) {
-	found := false
-	if args["account"] != publicAccount {
-		found, err = once[bool](ctx, s, call, args)
+func (s *Store) changeAccount(ctx context.Context, call string, args named) error {
+	missing := fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
+	if args["account"] == publicAccount {
+		return missing
 	}
-	if err == nil && !found {
-		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
-	}
-	return err
+	return s.require(ctx, missing, call, args)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
+	"assay/host/access/apikey"
 	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
@@ -48,7 +49,7 @@ type Store struct {
 	watched   watched
 	activated atomic.Pointer[activated] // the last one that was read
 	lists     atomic.Pointer[readLists]
-	callers   callerCache
+	callers   *lru.Cache[apikey.Hash, cachedCaller]
 	spent     *lru.Cache[string, time.Time] // see Take
 	counted   *lru.Cache[span, pastDays]    // see CountDays
 	uses      keyUses
@@ -92,7 +93,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		long: make(chan struct{}, 1),
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
-		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
+		callers: lru.New[apikey.Hash, cachedCaller](maxCached, 0),
+		spent:   lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
 	for _, g := range cfg.Keys.Generations()[1:] {
 		s.signer.Hold(g.SignSeed)
 	}
@@ -106,17 +108,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		<-time.After(retryInterval)
 		err = whenStarted(ctx, settings)
 	}
+	err = wrap(err, "opening database")
+	if err == nil {
+		err = s.prepareSchema(ctx, cfg.Schema)
+	}
+	if err == nil {
+		err = wrap(whenStarted(ctx, s.initialise), "opening database")
+	}
 	if err != nil {
 		db.Close()
-		return nil, fmt.Errorf("opening database: %w", err)
-	}
-	if err := s.prepareSchema(ctx, cfg.Schema); err != nil {
-		db.Close()
 		return nil, err
-	}
-	if err := whenStarted(ctx, s.initialise); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	return s, nil
 }
@@ -230,6 +231,9 @@ func withOutage(err error) error {
 	}
 	return err
 }
+
+// concluding says what failed, and whether that is due to an outage of the database. It is deferred.
+func concluding(doing string, err *error) { *err = withOutage(wrap(*err, "%s", doing)) }
 
 // isDataError reports whether a statement failed because of its values, not because of the server or the connection
 // (SQLSTATE classes 21 to 23: cardinality, data and integrity).

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -50,14 +49,13 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 	}
 	var r requester
 	err := query(db, "requester", named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, check.ErrUnauthorized
-	}
-	if err == nil && r.State == string(apikey.Suspended) {
-		return r, check.ErrSuspended
-	}
-	if err == nil && !(caller{State: r.State, ExpiresAt: r.ExpiresAt}).isValid(s.now()) {
-		return r, check.ErrUnauthorized
+	switch {
+	case err != nil:
+		err = orElse(err, check.ErrUnauthorized)
+	case r.State == string(apikey.Suspended):
+		err = check.ErrSuspended
+	case r.State != string(apikey.Valid) || !r.ExpiresAt.IsZero() && !s.now().Before(r.ExpiresAt):
+		err = check.ErrUnauthorized
 	}
 	return r, err
 }
@@ -65,10 +63,7 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 // SubjectOf returns the reference of an entity in the account's privacy requests. It fails with check.ErrUnauthorized.
 func (s *Store) SubjectOf(ctx context.Context, c check.Caller, e entity.Entity) (string, error) {
 	r, err := s.findRequester(ctx, s.db, c)
-	if err != nil {
-		return "", withOutage(fmt.Errorf("naming subject: %w", err))
-	}
-	return privacy.Reference(s.pseudonym(r, e)), nil
+	return privacy.Reference(s.pseudonym(r, e)), withOutage(wrap(err, "naming subject"))
 }
 
 func (s *Store) pseudonym(r requester, e entity.Entity) []byte {

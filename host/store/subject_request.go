@@ -46,13 +46,8 @@ func requestContext(id string) string { return "subject request " + id }
 // request of the same kind for the same subject that is still running is returned instead. An erasure erases the
 // account's overrides of the value at once. Errors are those of Export.
 func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
-	*privacy.Request, error) {
-	request, err := s.begin(ctx, c, kind, selector)
-	return request, withOutage(wrap(err, "beginning a privacy request"))
-}
-
-func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
-	*privacy.Request, error) {
+	begun *privacy.Request, err error) {
+	defer concluding("beginning a privacy request", &err)
 	r, err := s.findRequester(ctx, s.db, c)
 	var p subject
 	if err == nil {

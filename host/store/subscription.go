@@ -40,10 +40,8 @@ func (s *Store) Subscribe(ctx context.Context, sub feed.Subscription) error {
 		"kind": sub.Kind, "category": sub.Category, "format": sub.Format, "column": sub.Column, "country": sub.Country,
 		"licence": sub.Licence, "every": int64(sub.Every.Seconds()), "fresh": int64(sub.FreshFor.Seconds()),
 		"expires": int64(sub.ExpiresAfter.Seconds()), "now": s.now().UTC()}
-	if _, err := query(s.db, "subscribe", args).Exec(ctx); err != nil {
-		return fmt.Errorf("subscribing to list: %w", err)
-	}
-	return nil
+	_, err := query(s.db, "subscribe", args).Exec(ctx)
+	return wrap(err, "subscribing to list")
 }
 
 // Unsubscribe ends a subscription. Its list stays until it expires or is withdrawn.
@@ -137,22 +135,15 @@ func (s *Store) ImportSubscribed(
 			accepted_entries = NULL WHERE name = $1`, c.Name, now.Add(c.Every), version.ETag, version.LastModified, now)
 		return err
 	})
-	if err != nil {
-		return feed.Change{}, fmt.Errorf("importing list: %w", err)
-	}
-	return change, nil
+	return change, wrap(err, "importing list")
 }
 
 // ConfirmSubscribed records that the publisher's version has not changed, and ends the claim.
 func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	now := s.now().UTC()
-	held, err := once[bool](ctx, s, "SELECT confirm_list(?name, ?until, ?now, ?next, ?fresh, ?expires)",
+	return wrap(s.require(ctx, feed.ErrClaimLost, "SELECT confirm_list(?name, ?until, ?now, ?next, ?fresh, ?expires)",
 		named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(c.Every), "fresh": now.Add(c.FreshFor),
-			"expires": now.Add(c.ExpiresAfter)})
-	if err == nil && !held {
-		err = feed.ErrClaimLost
-	}
-	return wrap(err, storing)
+			"expires": now.Add(c.ExpiresAfter)}), storing)
 }
 
 // FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is

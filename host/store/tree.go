@@ -62,10 +62,7 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 		tree.Age = time.Duration(r.Age * float64(time.Second))
 		trees[r.Chain] = tree
 	}
-	if damaged != nil {
-		return trees, damaged
-	}
-	return trees, nil
+	return trees, damaged.asError()
 }
 
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
@@ -128,21 +125,10 @@ func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.T
 
 // Tiles returns the hashes of tiles, as they are stored: more than asked for, fewer, or nil.
 func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
-	type place struct {
-		level int
-		index int64
-	}
-	tiles := make([][]byte, len(ids))
 	if len(ids) == 0 {
-		return tiles, nil
+		return nil, nil
 	}
-	places := make(map[place][]int, len(ids))
-	tuples := make([]string, len(ids))
-	for i, id := range ids {
-		p := place{id.Level, id.Index}
-		places[p] = append(places[p], i)
-		tuples[i] = fmt.Sprintf("(%d, %d)", id.Level, id.Index)
-	}
+	tuples := column(ids, func(id audit.TileID) string { return fmt.Sprintf("(%d, %d)", id.Level, id.Index) })
 	var rows []struct {
 		Level  int
 		Index  int64
@@ -150,15 +136,13 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 	}
 	err := l.db.NewRaw(`SELECT level, place AS index, hashes FROM audit_tiles
 		WHERE chain = ? AND (level, place) IN (?)`, chain, bun.Safe(strings.Join(tuples, ", "))).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading tiles of audit chain %d: %w", chain, err)
-	}
+	stored := make(map[audit.TileID][]byte, len(rows))
 	for _, r := range rows {
-		for _, i := range places[place{r.Level, r.Index}] {
-			tiles[i] = r.Hashes
-		}
+		stored[audit.TileID{Level: r.Level, Index: r.Index}] = r.Hashes
 	}
-	return tiles, nil
+	return column(ids, func(id audit.TileID) []byte {
+		return stored[audit.TileID{Level: id.Level, Index: id.Index}]
+	}), wrap(err, "reading tiles of audit chain %d", chain)
 }
 
 // pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because

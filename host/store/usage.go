@@ -14,15 +14,13 @@ import (
 // Usage returns the account's plan and its use of this month's quota. It fails with billing.ErrNoAccount.
 func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, error) {
 	plan, err := s.accountPlan(ctx, accountID)
-	if err != nil {
-		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
-	}
-	row, err := s.monthUsage(ctx, accountID, nil) // the ledger counts by the database's clock
-	if err != nil {
-		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
+	var row monthUsed
+	if err == nil {
+		row, err = s.monthUsage(ctx, accountID, nil) // the ledger counts by the database's clock
 	}
 	plan.Quota = max(plan.Quota, row.Quota)
-	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
+	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)},
+		wrap(err, "reading usage")
 }
 
 // monthUsed is the use of a month's quota, and a larger quota that was paid for in the month; 0: none.
@@ -39,20 +37,19 @@ func (s *Store) monthUsage(ctx context.Context, account string, month *string) (
 // CountChecks counts an account's checks from one instant until another, which is not included. It fails with
 // check.ErrUnauthorized.
 func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
-	r, err := s.findHolder(ctx, s.db, c)
-	var counts []decision.Count
-	if err == nil {
-		counts, err = s.countChecks(ctx, r, from, until, byDay)
-	}
-	return counts, withOutage(wrap(err, "counting checks"))
+	return s.countOf(ctx, c, from, until, byDay)
 }
 
 // CountHours is CountChecks by hour.
 func (s *Store) CountHours(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	return s.countOf(ctx, c, from, until, byHour)
+}
+
+func (s *Store) countOf(ctx context.Context, c check.Caller, from, until time.Time, format string) (
+	counts []decision.Count, err error) {
 	r, err := s.findHolder(ctx, s.db, c)
-	var counts []decision.Count
 	if err == nil {
-		counts, err = s.countChecks(ctx, r, from, until, byHour)
+		counts, err = s.countChecks(ctx, r, from, until, format)
 	}
 	return counts, withOutage(wrap(err, "counting checks"))
 }
@@ -90,12 +87,9 @@ type pastDays struct {
 
 // CountDays is CountChecks for pages: today's checks are always counted, those of earlier days at most every five
 // minutes, so that recently erased checks may still be included.
-func (s *Store) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
-	counts, err := s.countDays(ctx, c, from, until)
-	return counts, withOutage(wrap(err, "counting checks"))
-}
-
-func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+func (s *Store) CountDays(ctx context.Context, c check.Caller, from, until time.Time) (counts []decision.Count,
+	err error) {
+	defer concluding("counting checks", &err)
 	r, err := s.findHolder(ctx, s.db, c)
 	if err != nil {
 		return nil, err
@@ -118,7 +112,6 @@ func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.
 		}
 		from = today
 	}
-	counts := []decision.Count{}
 	if from.Before(until) {
 		counts, err = s.countChecks(ctx, r, from, until, byDay)
 	}
@@ -140,10 +133,10 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 	}
 	u := &decision.Usage{Month: month.Format(decision.MonthFormat)}
 	used, err := s.monthUsage(ctx, c.Account, new(month.Format(time.DateOnly)))
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
+	var plan check.Plan
+	if err == nil {
+		plan, err = s.accountPlan(ctx, c.Account)
 	}
-	plan, err := s.accountPlan(ctx, c.Account)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
 	}

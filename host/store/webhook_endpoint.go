@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/base64"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -25,20 +24,15 @@ const (
 // endpoint is replaced, including its secrets. It fails with billing.ErrNoAccount or webhook.ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
-	if err != nil {
-		return "", fmt.Errorf("setting webhook endpoint: %w", err)
-	}
-	if !plan.Webhooks {
-		return "", fmt.Errorf("setting webhook endpoint: %w", webhook.ErrPlanWithoutWebhooks)
+	if err == nil && !plan.Webhooks {
+		err = webhook.ErrPlanWithoutWebhooks
 	}
 	secret = newSecret()
-	_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID,
-		"url":    url,
-		"secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
-	if err != nil {
-		return "", fmt.Errorf("setting webhook endpoint: %w", err)
+	if err == nil {
+		_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID,
+			"url": url, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
 	}
-	return secret, nil
+	return secret, wrap(err, "setting webhook endpoint")
 }
 
 // newSecret returns a random secret in the format of Standard Webhooks.
@@ -85,16 +79,10 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 // webhook.ErrNoEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, accountID string, switchIn time.Duration) (secret string, err error) {
 	secret = newSecret()
-	found, err := once[bool](ctx, s, "SELECT rotate_secret(?account, ?secret, ?switch * interval '1 microsecond')",
-		named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
-			"switch": switchIn.Microseconds()})
-	if err == nil && !found {
-		err = webhook.ErrNoEndpoint
-	}
-	if err != nil {
-		return "", fmt.Errorf("rotating webhook secret: %w", err)
-	}
-	return secret, nil
+	err = s.require(ctx, webhook.ErrNoEndpoint, "SELECT rotate_secret(?account, ?secret, ?switch * interval "+
+		"'1 microsecond')", named{"account": accountID, "switch": switchIn.Microseconds(),
+		"secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
+	return secret, wrap(err, "rotating webhook secret")
 }
 
 // SwitchSecret lets the newest secret of an account's endpoint sign from now on, and ends the one before.
@@ -106,11 +94,8 @@ func (s *Store) SwitchSecret(ctx context.Context, accountID string) error {
 // RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. It fails
 // with webhook.ErrNoEndpoint.
 func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
-	found, err := once[bool](ctx, s, "SELECT remove_endpoint(?account)", named{"account": accountID})
-	if err == nil && !found {
-		err = webhook.ErrNoEndpoint
-	}
-	return wrap(err, "removing webhook endpoint")
+	return wrap(s.require(ctx, webhook.ErrNoEndpoint, "SELECT remove_endpoint(?account)", named{"account": accountID}),
+		"removing webhook endpoint")
 }
 
 // discardEvents returns a query that deletes the payloads of events that can never be sent, and fails those that are
@@ -125,10 +110,8 @@ func discardEvents(tx bun.IDB) *bun.UpdateQuery {
 // Endpoints lists the endpoint of an account, or all endpoints if accountID is empty.
 func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endpoint, error) {
 	endpoints := []webhook.Endpoint{}
-	if err := query(s.db, "list_endpoints", named{"account": accountID}).Scan(ctx, &endpoints); err != nil {
-		return nil, fmt.Errorf("listing webhook endpoints: %w", err)
-	}
-	return endpoints, nil
+	err := query(s.db, "list_endpoints", named{"account": accountID}).Scan(ctx, &endpoints)
+	return endpoints, wrap(err, "listing webhook endpoints")
 }
 
 // TakeNotices returns what owners are to be told about their endpoints. One host gets each notice.

@@ -16,7 +16,7 @@ import (
 	"assay/host/entity"
 )
 
-const rowsPerStatement = 10_000 // limits how long one statement takes
+const rowsPerStatement = 1_000 // limits how long one statement takes
 
 // EventsAfter lists up to limit events of an account with a sequence number above after, in ascending order, with the
 // bodies that are still stored. Numbers become visible in order, so a reader that continues from the last one misses
@@ -56,26 +56,21 @@ func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below
 
 // Attempts lists the attempts to deliver an account's event, oldest first. It fails with webhook.ErrNoEvent.
 func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]webhook.Attempt, error) {
-	if _, err := s.eventState(ctx, accountID, ref); err != nil {
-		return nil, fmt.Errorf("listing attempts: %w", err)
-	}
-	var rows []struct {
+	type row struct {
 		webhook.Attempt
 		SealedAnswer, SealedExchange []byte
 	}
-	err := s.db.NewRaw(`SELECT number, started_at, took_ms, status, error, sealed_answer, sealed_exchange
-		FROM webhook_attempts WHERE ref = ? ORDER BY number`, ref).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("listing attempts: %w", err)
+	var rows []row
+	_, err := s.eventState(ctx, accountID, ref)
+	if err == nil {
+		err = s.db.NewRaw(`SELECT number, started_at, took_ms, status, error, sealed_answer, sealed_exchange
+			FROM webhook_attempts WHERE ref = ? ORDER BY number`, ref).Scan(ctx, &rows)
 	}
-	attempts := make([]webhook.Attempt, len(rows))
-	for i, r := range rows {
-		attempts[i] = r.Attempt
-		if err := s.openExchange(ref, &attempts[i], r.SealedAnswer, r.SealedExchange); err != nil {
-			return nil, fmt.Errorf("listing attempts: %w", err)
-		}
-	}
-	return attempts, nil
+	attempts, err := convert(rows, err, func(r row) (webhook.Attempt, error) {
+		err := s.openExchange(ref, &r.Attempt, r.SealedAnswer, r.SealedExchange)
+		return r.Attempt, err
+	})
+	return attempts, wrap(err, "listing attempts")
 }
 
 // exchange is the stored part of an attempt's request and response, except for the response's body.
@@ -215,8 +210,5 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string, verdict che
 	} else if err == nil {
 		err = s.addEvent(ctx, chain, row)
 	}
-	if err != nil {
-		return "", fmt.Errorf("sending test event: %w", err)
-	}
-	return d.Ref, nil
+	return d.Ref, wrap(err, "sending test event")
 }

@@ -243,9 +243,9 @@ func (g *damager) damage(table string, c column, row, other string) damage {
 			fmt.Sprintf("UPDATE %s SET %s = NULL WHERE %s", table, name, row)}
 	case 4:
 		records := []string{"audit_records", "state_records"}[g.random.IntN(2)]
-		return damage{"the end cut off", records, "", fmt.Sprintf("DELETE FROM %s WHERE chain IN (0, %d) AND "+
-			"seq > (SELECT max(seq) - %d FROM %[1]s WHERE chain IN (0, %[2]d))", records, audit.StateChain,
-			1+g.random.IntN(5))}
+		chain := map[string]int{"audit_records": 0, "state_records": audit.StateChain + g.random.IntN(2)}[records]
+		return damage{"the end cut off", records, "", fmt.Sprintf("DELETE FROM %s WHERE chain = %d AND "+
+			"seq > (SELECT max(seq) - %d FROM %[1]s WHERE chain = %[2]d)", records, chain, 1+g.random.IntN(5))}
 	}
 	return damage{"a value", table, c.name, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s", table, name, value, row)}
 }

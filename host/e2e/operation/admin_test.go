@@ -110,7 +110,7 @@ func TestOperatorState(t *testing.T) {
 		return lexical >= 0 && s.Lineup.Layers[lexical].Scored == 1 && s.Lineup.Layers[lexical].FuelMean > 0 &&
 			s.Lineup.Layers[lexical].FuelP99 <= float64(s.Lineup.Layers[lexical].Budget) &&
 			len(s.Hosts) == 1 && s.Hosts[0].This && s.Hosts[0].Activation == s.Lineup.Activation &&
-			len(s.Audit.Chains) == 2 && s.Audit.Chains[0].Records > 1 && s.Audit.Chains[0].Signed > 0
+			len(s.Audit.Chains) == 3 && s.Audit.Chains[0].Records > 1 && s.Audit.Chains[0].Signed > 0
 	})
 	s := host.State(t)
 	expect.That(t, s.Health == operator.Healthy && len(s.NotReady) == 0 && len(s.Unknown) == 0 && s.Lineup.Author != "",

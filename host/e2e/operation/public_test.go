@@ -30,7 +30,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	t.Helper()
 	keys := verifierKeys(t, dir, database)
 	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
-	head := expect.Value(audit.ParseTreeHead(note, 0, keys[0]))(t)
+	head := expect.Value(expect.Value(audit.ParsePublic(audit.KeyName, keys[0]))(t).OpenTree(note))(t)
 	expect.That(t, head.Size >= 3, "the checkpoint covers %d records", head.Size)
 	var tile []byte
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {

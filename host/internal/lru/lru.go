@@ -59,6 +59,24 @@ func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 	}
 }
 
+// Forget removes a key.
+func (c *Cache[K, V]) Forget(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[key]; ok {
+		c.drop(e)
+	}
+}
+
+// Clear removes all keys.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order.Init()
+	clear(c.byKey)
+	c.used = 0
+}
+
 func (c *Cache[K, V]) drop(e *list.Element) {
 	dropped := c.order.Remove(e).(*entry[K, V])
 	delete(c.byKey, dropped.key)

@@ -38,6 +38,15 @@ func TestCache(t *testing.T) {
 	c.Put("e", 7, 101) // larger than the cache: drops the old value too
 	size(0, 0)
 	get("e", 0, false)
+	c.Put("a", 1, 10)
+	c.Put("b", 2, 10)
+	c.Forget("a")
+	c.Forget("x")
+	get("a", 0, false)
+	size(1, 10)
+	c.Clear()
+	get("b", 0, false)
+	size(0, 0)
 }
 
 func TestCacheStaysWithinBounds(t *testing.T) {

@@ -160,7 +160,7 @@ func PutInForce(ctx context.Context, url string) error {
 	added, err := conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, '9999-01-01')
 		ON CONFLICT DO NOTHING`, Revision)
 	if err == nil && added.RowsAffected() > 0 {
-		_, err = conn.Exec(ctx, "SELECT record_lineup($1)", Revision)
+		_, err = conn.Exec(ctx, "SELECT record_state('lineup', $1::bigint::text)", Revision)
 	}
 	return errors.Join(err, conn.Close(ctx))
 }
