@@ -168,8 +168,8 @@ func (p *person) look(name string) {
 		axe    string // the color scheme in which accessibility is checked; empty: none
 		rules  string // that are checked
 	}{
-		{320, true, "light", `{ runOnly: ["color-contrast", "target-size"] }`}, {768, true, "", ""},
-		{1440, false, "dark", `{ rules: { "target-size": { enabled: true } } }`},
+		{320, true, "light", `runOnly: ["color-contrast", "target-size"]`}, {768, true, "", ""},
+		{1440, false, "dark", `rules: { "target-size": { enabled: true } }`},
 	} {
 		view := []chromedp.EmulateViewportOption{}
 		if screen.mobile {
@@ -189,7 +189,7 @@ func (p *person) look(name string) {
 			if !evaluate[bool](p, "!!window.axe") {
 				evaluate[bool](p, p.axe+"; true")
 			}
-			found := evaluate[[]violation](p, "axe.run("+screen.rules+").then((r) => r.violations)",
+			found := evaluate[[]violation](p, "axe.run({ resultTypes: ['violations'], "+screen.rules+" }).then((r) => r.violations)",
 				chromedp.EvalAwaitPromise)
 			for _, v := range found {
 				p.Errorf("%s: %s (%s): %v", at, v.Help, v.ID, v.Nodes)
