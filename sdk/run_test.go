@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -202,9 +203,8 @@ func TestScoreIsClamped(t *testing.T) {
 				}
 				return sdk.Scored
 			}, nil)
-			if got.Score != c.want || got.Refused != nil {
-				t.Errorf("points %v score %d (%v), want %d", c.points, got.Score, got.Refused, c.want)
-			}
+			expect.That(t, got.Score == c.want && got.Refused == nil, "points %v score %d (%v), want %d", c.points,
+				got.Score, got.Refused, c.want)
 		})
 	}
 }
@@ -252,18 +252,12 @@ func TestRefusedAnswers(t *testing.T) {
 				c.answer(check)
 				return sdk.Scored
 			}, nil)
-			if c.refused == "" && got.Refused != nil {
-				t.Errorf("refused: %v", got.Refused)
-			}
-			if c.refused != "" && (got.Refused == nil || !strings.Contains(got.Refused.Error(), c.refused)) {
-				t.Errorf("refused: %v, want %q", got.Refused, c.refused)
-			}
-			if got.Refused != nil && got.Score != 0 {
-				t.Errorf("a refused answer scores %d", got.Score)
-			}
-			if len(got.Signals) > sdk.MaxSignals || got.Threat == "doom" {
-				t.Errorf("kept %d signals and the threat %q", len(got.Signals), got.Threat)
-			}
+			expect.That(t, c.refused != "" || got.Refused == nil, "refused: %v", got.Refused)
+			expect.That(t, c.refused == "" || got.Refused != nil && strings.Contains(got.Refused.Error(), c.refused),
+				"refused: %v, want %q", got.Refused, c.refused)
+			expect.That(t, got.Refused == nil || got.Score == 0, "a refused answer scores %d", got.Score)
+			expect.That(t, len(got.Signals) <= sdk.MaxSignals && got.Threat != "doom",
+				"kept %d signals and the threat %q", len(got.Signals), got.Threat)
 		})
 	}
 }
@@ -272,9 +266,8 @@ func TestLongFactNamesReadAsAbsent(t *testing.T) {
 	t.Parallel()
 	longest := "config." + strings.Repeat("x", sdk.MaxFactName-len("config."))
 	sdk.Run(func(c *sdk.Check) sdk.Outcome {
-		if c.Get(sdk.TextFact(longest)) != "value" {
-			t.Errorf("a fact with a name of %d bytes is absent", len(longest))
-		}
+		expect.That(t, c.Get(sdk.TextFact(longest)) == "value", "a fact with a name of %d bytes is absent",
+			len(longest))
 		if value, known := c.Fact(sdk.TextFact(longest + "x")); known || value != "" {
 			t.Errorf("a fact with a name of %d bytes reads %q", len(longest)+1, value)
 		}
@@ -292,9 +285,8 @@ func TestLogIsBounded(t *testing.T) {
 		return sdk.Scored
 	}, nil)
 	all := strings.Join(got.Log, "\n") + "\n" // in the host's format
-	if len(all) != sdk.LogBytes && len(all) != sdk.LogBytes+1 || got.Log[0] != "first" || got.Refused != nil {
-		t.Errorf("kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
-	}
+	expect.That(t, (len(all) == sdk.LogBytes || len(all) == sdk.LogBytes+1) && got.Log[0] == "first" &&
+		got.Refused == nil, "kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
 }
 
 func TestRunsAreIndependent(t *testing.T) {
@@ -304,8 +296,6 @@ func TestRunsAreIndependent(t *testing.T) {
 		return sdk.Scored
 	}
 	first, second := sdk.Run(layer, sdk.Facts{"a.a": "one"}), sdk.Run(layer, sdk.Facts{"a.a": "two"})
-	if len(first.Signals) != 1 || first.Signals[0].Text != "one" || len(second.Signals) != 1 ||
-		second.Signals[0].Text != "two" {
-		t.Errorf("two runs gave %v and %v", first.Signals, second.Signals)
-	}
+	expect.That(t, len(first.Signals) == 1 && first.Signals[0].Text == "one" && len(second.Signals) == 1 &&
+		second.Signals[0].Text == "two", "two runs gave %v and %v", first.Signals, second.Signals)
 }

@@ -96,13 +96,10 @@ func TestReceiptOfABillionRecords(t *testing.T) {
 	issued.Proof.Checkpoint += "\u2014 witness.example.org " + base64.StdEncoding.EncodeToString(cosignature) + "\n"
 	r, text := again(t, issued)
 	result, err := r.Verify(signer.Public)
-	if err != nil || result.Size != size || result.Index != index || result.Chain != 3 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	expect.That(t, err == nil && result.Size == size && result.Index == index && result.Chain == 3, "%+v, %v", result,
+		err)
 	t.Logf("%d bytes", len(text))
-	if len(text) > 2500 {
-		t.Errorf("the receipt has %d bytes: %s", len(text), text)
-	}
+	expect.That(t, len(text) <= 2500, "the receipt has %d bytes: %s", len(text), text)
 }
 
 func TestPromisedOnly(t *testing.T) {
@@ -110,9 +107,7 @@ func TestPromisedOnly(t *testing.T) {
 	log := uniform{leaf: audit.Leaf(nonce, record)}
 	r, _ := again(t, issue(t, signer, log, 5, 0))
 	result, err := r.Verify(signer.Public)
-	if err != nil || result.Size != 0 || !result.Until.Equal(at) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	expect.That(t, err == nil && result.Size == 0 && result.Until.Equal(at), "%+v, %v", result, err)
 	for name, test := range map[string]struct {
 		size   int64
 		leaf   audit.Hash
@@ -128,10 +123,8 @@ func TestPromisedOnly(t *testing.T) {
 		published := uniform{leaf: test.leaf}
 		checkpoint := expect.Value(signer.SignTree(published.head(test.size)))(t)
 		result, err := r.Compare(signer.Public, checkpoint, published.read, test.now)
-		if errors.Is(err, ErrBroken) != test.broken || !test.broken && (err != nil ||
-			(result.Size > 0) != (test.size > 5)) {
-			t.Errorf("%s: %+v, %v", name, result, err)
-		}
+		expect.That(t, errors.Is(err, ErrBroken) == test.broken && (test.broken || err == nil &&
+			(result.Size > 0) == (test.size > 5)), "%s: %+v, %v", name, result, err)
 	}
 	proved := issue(t, signer, log, 5, 8)
 	checkpoint := expect.Value(signer.SignTree(log.head(4)))(t)

@@ -229,78 +229,51 @@ func TestParseURL(t *testing.T) {
 		got, err := ParseURL(text)
 		expect.That(t, err == nil && got == want, "%s: %q, %v, want %q", text, got, err, want)
 	}
-	for text, want := range map[string]string{
-		"":                                 "begin with https",
-		"example.com":                      "begin with https",
-		"ftp://example.com":                "begin with https",
-		"javascript:alert(1)":              "begin with https",
-		"https:example.com":                "has no host",
-		"https://":                         "has no host",
-		"https://:443/":                    "has no host",
-		"https://good@127.0.0.1/":          "user",
-		"https://127.0.0.1#@good.example/": "fragment",
-		"https://good.example\\@127.0.0.1": "backslash",
-		"https://exam\tple.com":            "control",
-		"https://example.com/\nX: y":       "control",
-		" https://example.com":             "white space",
-		"https://example.com/\u0085":       "control",
-		"https://2130706433/":              "standard notation",
-		"https://0x7f000001/":              "standard notation",
-		"https://0x7f.1/":                  "standard notation",
-		"https://127.1/":                   "standard notation",
-		"https://example.0x7f/":            "standard notation",
-		"https://１２７.１/":                   "standard notation",
-		"https://127.0.0.1.5/":             "standard notation",
-		"https://0177.0.0.1/":              "standard notation",
-		"https://127.0.0.08/":              "standard notation",
-		"https://256.256.256.256/":         "standard notation",
-		"https://[fe80::1%25eth0]/":        "zone",
-		"https://[::1/":                    "not a URL",
-		"https://" + strings.Repeat("a", 64) + ".example/": "name",
-		"https://example..com":                             "name",
-		"https://exam_ple!.com":                            "name",
-		"https://example.com:0/":                           "port",
-		"https://example.com:65536/":                       "port",
-		"https://example.com:/":                            "port",
-		"https://example.com:0443/":                        "port",
-		"https://example.com:x/":                           "not a URL",
-		"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10): "more than 2048",
+	for want, texts := range map[string][]string{
+		"begin with https": {"", "example.com", "ftp://example.com", "javascript:alert(1)"},
+		"has no host":      {"https:example.com", "https://", "https://:443/"},
+		"user":             {"https://good@127.0.0.1/"},
+		"fragment":         {"https://127.0.0.1#@good.example/"},
+		"backslash":        {"https://good.example\\@127.0.0.1"},
+		"control":          {"https://exam\tple.com", "https://example.com/\nX: y", "https://example.com/\u0085"},
+		"white space":      {" https://example.com"},
+		"standard notation": {"https://2130706433/", "https://0x7f000001/", "https://0x7f.1/", "https://127.1/",
+			"https://example.0x7f/", "https://１２７.１/", "https://127.0.0.1.5/", "https://0177.0.0.1/",
+			"https://127.0.0.08/", "https://256.256.256.256/"},
+		"zone":      {"https://[fe80::1%25eth0]/"},
+		"not a URL": {"https://[::1/", "https://example.com:x/"},
+		"name": {"https://" + strings.Repeat("a", 64) + ".example/", "https://example..com",
+			"https://exam_ple!.com"},
+		"port": {"https://example.com:0/", "https://example.com:65536/", "https://example.com:/",
+			"https://example.com:0443/"},
+		"more than 2048": {"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10)},
 	} {
-		got, err := ParseURL(text)
-		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "url: ") && strings.Contains(err.Error(), want),
-			"%s: %q, %v, want an error with %q", text, got, err, want)
+		for _, text := range texts {
+			got, err := ParseURL(text)
+			expect.That(t, err != nil && strings.HasPrefix(err.Error(), "url: ") && strings.Contains(err.Error(), want),
+				"%s: %q, %v, want an error with %q", text, got, err, want)
+		}
 	}
 }
 
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	strict, permissive := newGuard(t), newGuard(t, "127.0.0.0/8")
-	for text, test := range map[string]struct{ strict, permissive bool }{
-		"https://example.com:8443/":      {true, true},
-		"https://8.8.8.8/":               {true, true},
-		"https://[2606:4700::1111]/":     {true, true},
-		"http://example.com/":            {false, true}, // its address may be allowed
-		"https://example.com:9000/":      {false, true},
-		"https://localhost/":             {false, true},
-		"https://redis/":                 {false, true},
-		"https://printer.local/":         {false, true},
-		"https://metadata.goog.internal": {false, true},
-		"http://127.0.0.1:8080/":         {false, true},
-		"http://10.0.0.1/":               {false, false},
-		"https://169.254.169.254/":       {false, false},
-		"https://[::ffff:10.0.0.1]/":     {false, false},
-		"https://[::ffff:127.0.0.1]/":    {false, true},
-		"https://１９２.168.0.1/":           {false, false},
-		"https://8.8.8.8:22/":            {false, false},
-		"http://8.8.8.8/":                {false, false},
-		"http://8.8.8.8:443/":            {false, false},
-		"https://user@example.com/":      {false, false},
+	for accepted, texts := range map[string][]string{
+		"by all": {"https://example.com:8443/", "https://8.8.8.8/", "https://[2606:4700::1111]/"},
+		// Their addresses may be allowed.
+		"with an allowed network": {"http://example.com/", "https://example.com:9000/", "https://localhost/",
+			"https://redis/", "https://printer.local/", "https://metadata.goog.internal", "http://127.0.0.1:8080/",
+			"https://[::ffff:127.0.0.1]/"},
+		"by none": {"http://10.0.0.1/", "https://169.254.169.254/", "https://[::ffff:10.0.0.1]/",
+			"https://１９２.168.0.1/", "https://8.8.8.8:22/", "http://8.8.8.8/", "http://8.8.8.8:443/",
+			"https://user@example.com/"},
 	} {
-		if err := strict.CheckURL(text); (err == nil) != test.strict {
-			t.Errorf("%s without allowed networks: %v, want accepted: %v", text, err, test.strict)
-		}
-		if err := permissive.CheckURL(text); (err == nil) != test.permissive {
-			t.Errorf("%s with an allowed network: %v, want accepted: %v", text, err, test.permissive)
+		for _, text := range texts {
+			err := strict.CheckURL(text)
+			expect.That(t, (err == nil) == (accepted == "by all"), "%s, accepted %s: %v without one", text, accepted, err)
+			err = permissive.CheckURL(text)
+			expect.That(t, (err == nil) == (accepted != "by none"), "%s, accepted %s: %v with one", text, accepted, err)
 		}
 	}
 }

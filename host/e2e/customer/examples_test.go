@@ -264,14 +264,26 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 func testProgram(install string, command ...string) func(t *testing.T, url, key string) {
 	return func(t *testing.T, url, key string) {
 		t.Helper()
-		if _, err := exec.LookPath(command[0]); err != nil {
-			t.Skipf("this test needs %s (%s): %v", command[0], install, err)
-		}
-		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		cmd.Env = append(cmd.Environ(), "ASSAY_URL="+url, "ASSAY_KEY="+key, "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		expect.Must(t, err == nil, "%v\n%s", err, out)
+		needs(t, command[0], install)
+		runProgram(t, []string{"ASSAY_URL=" + url, "ASSAY_KEY=" + key, "PYTHONDONTWRITEBYTECODE=1"}, command...)
 	}
+}
+
+// needs skips a test that runs a program which is not installed.
+func needs(t *testing.T, program, install string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("this test needs %s (%s): %v", program, install, err)
+	}
+}
+
+// runProgram runs a program, which must succeed.
+func runProgram(t *testing.T, environment []string, command ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Env = append(cmd.Environ(), environment...)
+	out, err := cmd.CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }
 
 // losingRelay passes requests to a host. It waits for the first answer to each request and then closes the client's

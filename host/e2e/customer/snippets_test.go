@@ -221,9 +221,7 @@ func typeScriptSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
 		runner += fmt.Sprintf("process.env.ASSAY_KEY = %q;\nprocess.stdout.write('\\x1e%d\\n');\n"+
 			"await import('./build/%d.js').catch((e) => console.log('error:', e));\n", s.key, i, i)
 	}
-	compile := exec.CommandContext(t.Context(), filepath.Join(client, "node_modules", ".bin", "tsc"), "-p", dir)
-	out, err := compile.CombinedOutput()
-	expect.Must(t, err == nil, "%v\n%s", err, out)
+	runProgram(t, nil, filepath.Join(client, "node_modules", ".bin", "tsc"), "-p", dir)
 	return exec.Command("node", writeText(t, dir, "run.mjs", runner))
 }
 

@@ -64,9 +64,7 @@ func TestDrain(t *testing.T) {
 	log := hosttest.ReadText(t, filepath.Join(dir, "logs", "assay.log"))
 	for _, phase := range []string{"draining: not ready, still serving", "stopping: no longer accepting", `"stopped"`} {
 		_, after, found := strings.Cut(log, phase)
-		if !found {
-			t.Fatalf("the log lacks %q, or has it too early:\n%s", phase, log)
-		}
+		expect.Must(t, found, "the log lacks %q, or has it too early:\n%s", phase, log)
 		log = after
 	}
 }
@@ -96,8 +94,6 @@ func TestDrainSetting(t *testing.T) {
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
 		err := (&installation.Config{Drain: bad}).ValidateDrain()
-		if err == nil || !strings.Contains(err.Error(), "ASSAY_DRAIN") {
-			t.Errorf("%v: %v", *bad, err)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), "ASSAY_DRAIN"), "%v: %v", *bad, err)
 	}
 }

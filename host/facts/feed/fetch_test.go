@@ -42,9 +42,8 @@ func TestFetch(t *testing.T) {
 	source := expect.Value(Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"}))(t)
 	data, err := io.ReadAll(source)
 	_ = source.Close()
-	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || source.BytesRead() != int64(len(data)) {
-		t.Errorf("fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
-	}
+	expect.That(t, err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) && source.BytesRead() == int64(len(data)),
+		"fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
 
 	for from, want := range map[string]string{
 		server.URL + "/none?key=secret": "404 Not Found",

@@ -101,9 +101,8 @@ func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	server := resolvertest.Start(t, hosts)
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(all(source)...))
-	if err != nil || len(got) > 0 || len(server.Questions()) > 0 {
-		t.Errorf("%v, %v, asked %v", got, err, server.Questions())
-	}
+	expect.That(t, err == nil && len(got) <= 0 && len(server.Questions()) <= 0, "%v, %v, asked %v", got, err,
+		server.Questions())
 }
 
 // twoLists returns a source with a list of addresses and one of domains.

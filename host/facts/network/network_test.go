@@ -130,9 +130,7 @@ func TestDNS(t *testing.T) {
 			source := network.NewDNS(ask(t, server))
 			got := expect.Value(source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...)))(t)
 			expect.NoDiff(t, "result", tc.want, got)
-			if tc.want == nil && len(server.Questions()) > 0 {
-				t.Errorf("asked for %v", server.Questions())
-			}
+			expect.That(t, tc.want != nil || len(server.Questions()) <= 0, "asked for %v", server.Questions())
 			for name := range got {
 				expect.That(t, slices.Contains(all(source), name), "%s is not in the table", name)
 			}
@@ -189,9 +187,7 @@ func TestFalseAnswers(t *testing.T) {
 		Resolver: r, Blocklists: []network.Blocklist{{Zone: "dbl.example.org", Domains: true}},
 		Logger: slog.New(slog.DiscardHandler)})} {
 		got, err := source.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting(all(source)...))
-		if !errors.Is(err, facts.ErrUntrusted) || len(got) != 0 {
-			t.Errorf("%s: %v, %v", source.Name(), got, err)
-		}
+		expect.That(t, errors.Is(err, facts.ErrUntrusted) && len(got) == 0, "%s: %v, %v", source.Name(), got, err)
 	}
 }
 

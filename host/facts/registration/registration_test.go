@@ -197,9 +197,8 @@ func TestObserve(t *testing.T) {
 	}
 	wantFacts("after the first fetch", want)
 	for name := range want {
-		if !slices.ContainsFunc(r.Table(), func(f entity.Fact) bool { return f.Name == name }) {
-			t.Errorf("%s is not in the table", name)
-		}
+		expect.That(t, slices.ContainsFunc(r.Table(), func(f entity.Fact) bool { return f.Name == name }),
+			"%s is not in the table", name)
 	}
 	// The age grows without a query, and an old record is used until it has been refreshed.
 	r.add(12 * time.Hour)

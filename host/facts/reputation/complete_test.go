@@ -93,9 +93,8 @@ func TestStaleLists(t *testing.T) {
 			t.Errorf("at %v: Ready returns %v", now.Sub(noon), err)
 		}
 		_, err := s.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
-		if (err == nil) != want || errors.Is(err, facts.ErrUnanswered) {
-			t.Errorf("at %v: Observe returns %v", now.Sub(noon), err)
-		}
+		expect.That(t, (err == nil) == want && !errors.Is(err, facts.ErrUnanswered), "at %v: Observe returns %v",
+			now.Sub(noon), err)
 	}
 	noLists(true)
 	ready(true)

@@ -46,9 +46,10 @@ func FuzzAnswer(f *testing.F) {
 			expect.Equal(t, "is not a host name", h.Name, hostName(h.Name))
 		}
 		for _, p := range a.Policies {
-			if len(p) > maxPolicyBytes || strings.IndexFunc(p, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-				t.Errorf("policy %q is too long or not printable", p)
-			}
+			expect.That(t, len(p) <= maxPolicyBytes && strings.IndexFunc(p, func(r rune) bool {
+				return r < ' ' ||
+					r > '~'
+			}) < 0, "policy %q is too long or not printable", p)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"assay/host/access/apikey"
@@ -153,22 +152,17 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// changingReceipts cannot read the first receipt, and issues another one each time.
-type changingReceipts struct{ asked atomic.Int32 }
-
-func (c *changingReceipts) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
-	n := c.asked.Add(1)
-	if n == 1 {
-		return nil, false, errors.New(secret)
-	}
-	return json.RawMessage(fmt.Sprintf(`{"issued":%d}`, n)), false, nil
-}
-
-// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept.
+// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept. The first one cannot be read, and each
+// later one is another.
 func TestReceiptIsReplayed(t *testing.T) {
 	t.Parallel()
-	c := &onceChecker{}
-	s := start(t, Config{Checker: c, Answers: c, Receipts: &changingReceipts{}})
+	c, n := &onceChecker{}, 0
+	s := start(t, Config{Checker: c, Answers: c, Receipts: receiptFunc(func() (json.RawMessage, bool, error) {
+		if n++; n == 1 {
+			return nil, false, errors.New(secret)
+		}
+		return json.RawMessage(fmt.Sprintf(`{"issued":%d}`, n)), false, nil
+	})})
 	const body = `{"domain":"example.com","receipt":true}`
 	s.sendOnce(t, "/api/check", body, "k").is(t, "whose receipt cannot be read", 503)
 	first := s.sendOnce(t, "/api/check", body, "k")
