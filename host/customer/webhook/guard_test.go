@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -107,27 +109,28 @@ func countingSender(g *Guard, resolver *net.Resolver) (*sender, *atomic.Int32) {
 // No forbidden address is dialled, whether written in the URL or resolved by a real DNS server, with https or http.
 func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
-	names := map[string][][]netip.Addr{
-		"public.test.": {{netip.MustParseAddr("8.8.8.8")}},
-		"six.test.":    {{netip.MustParseAddr("2606:4700::1111")}},
-	}
+	zone := `
+		public.test. 60 IN A 8.8.8.8
+		six.test. 60 IN AAAA 2606:4700::1111
+		mixed.test. 60 IN A 127.0.0.1
+		mixed.test. 60 IN A 8.8.8.8
+		mixed.test. 60 IN AAAA ::1
+		empty.test. 60 IN TXT "no address"
+		alias.test. 60 IN CNAME n2.test.
+	`
 	var urls []string
 	for i, text := range forbidden {
-		addr := netip.MustParseAddr(text)
-		if addr.Zone() == "" {
-			names[fmt.Sprintf("n%d.test.", i)] = [][]netip.Addr{{addr}}
+		if addr := netip.MustParseAddr(text); addr.Zone() == "" {
+			kind := map[bool]string{true: "A", false: "AAAA"}[addr.Is4()]
+			zone += fmt.Sprintf("n%d.test. 60 IN %s %s\n", i, kind, text)
 			urls = append(urls, fmt.Sprintf("https://n%d.test/", i), fmt.Sprintf("http://n%d.test:443/", i),
 				"https://"+netip.AddrPortFrom(addr, 443).String())
 		}
 	}
 	urls = append(urls, "https://localhost/", "https://alias.test/", "http://public.test/", "https://public.test:22/",
 		"https://public.test:5432/", "https://mixed.test:6379/", "https://unknown.test/", "https://empty.test/")
-	names["empty.test."] = [][]netip.Addr{{}}
-	names["mixed.test."] = [][]netip.Addr{{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8"),
-		netip.MustParseAddr("::1")}}
-	server := startNameServer(t, names)
-	server.alias("alias.test.", "n2.test.")
-	c, dialled := countingSender(newGuard(t), server.Resolver)
+	resolver, _ := resolve(t, zone)
+	c, dialled := countingSender(newGuard(t), resolver)
 	for _, url := range urls {
 		want := noAddress
 		if isAddress(url) {
@@ -155,12 +158,18 @@ func TestDNSRebinding(t *testing.T) {
 	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the forbidden address was called")
 	}))
-	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
-		{netip.MustParseAddr("127.0.0.3")}}})
-	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, storetest.Discard())
+	resolver, server := resolve(t, "moves.test. 60 IN A 127.0.0.2")
+	c := newSender(newGuard(t, "127.0.0.2/32"), resolver, nil, storetest.Discard())
 	e := c.send(newDelivery("http://moves.test:" + port))
 	expect.Must(t, e.Delivered && hits.Load() == 1, "first attempt: %+v", e)
-	server.next("moves.test.")
+	server.Handle("moves.test", func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetReply(r)
+		if q := r.Question[0]; q.Qtype == dns.TypeA {
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: q.Qclass, Ttl: 60},
+				A: net.IPv4(127, 0, 0, 3)}}
+		}
+		_ = w.WriteMsg(m)
+	})
 	e = c.send(newDelivery("http://moves.test:" + port))
 	expect.That(t, !e.Delivered && e.Error == noAddress, "second attempt: %+v", e)
 }
@@ -177,8 +186,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, target.URL, code)
 	}))
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
-	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
-	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, storetest.Discard())
+	resolver, _ := resolve(t, "receiver.test. 60 IN A 127.0.0.1")
+	c := newSender(newGuard(t, "127.0.0.1/32"), resolver, nil, storetest.Discard())
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code)))
 		expect.That(t, e.Status == code && !e.Delivered, "%d: %+v", code, e)
@@ -193,8 +202,7 @@ func TestTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	names := startNameServer(t, map[string][][]netip.Addr{
-		"example.com.": {{netip.MustParseAddr("127.0.0.1")}}, "other.test.": {{netip.MustParseAddr("127.0.0.1")}}})
+	resolver, _ := resolve(t, "example.com. 60 IN A 127.0.0.1\nother.test. 60 IN A 127.0.0.1")
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	for name, test := range map[string]struct {
@@ -206,7 +214,7 @@ func TestTLS(t *testing.T) {
 		"another host":           {"other.test", roots, noTLS},
 		"an unknown authority":   {"example.com", x509.NewCertPool(), noTLS},
 	} {
-		e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
+		e := newSender(newGuard(t, "127.0.0.1/32"), resolver, test.roots,
 			storetest.Discard()).send(newDelivery("https://" + test.host + ":" + port))
 		expect.That(t, e.Delivered == (test.want == "") && e.Error == test.want, "%s: %+v, want %q", name, e, test.want)
 	}
