@@ -22,9 +22,8 @@ type validity struct {
 func checkAll(t *testing.T, valid func(string) error, cases []validity) {
 	t.Helper()
 	for _, c := range cases {
-		if err := valid(c.text); (err == nil) != c.ok {
-			t.Errorf("%s: %q: %v", c.name, c.text, err)
-		}
+		err := valid(c.text)
+		expect.That(t, (err == nil) == c.ok, "%s: %q: %v", c.name, c.text, err)
 	}
 }
 
@@ -134,9 +133,8 @@ func FuzzValidCode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		want := len(code) <= sdk.MaxCodeBytes && codePattern.MatchString(code)
-		if err := sdk.ValidCode(code); (err == nil) != want {
-			t.Errorf("%q: %v, want valid %t", code, err, want)
-		}
+		err := sdk.ValidCode(code)
+		expect.That(t, (err == nil) == want, "%q: %v, want valid %t", code, err, want)
 	})
 }
 
@@ -154,9 +152,8 @@ func TestCutText(t *testing.T) {
 	} {
 		got := sdk.CutText(c.text)
 		expect.That(t, got == c.want, "%s: %q, want %q", name, got, c.want)
-		if err := sdk.ValidText(got); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := sdk.ValidText(got)
+		expect.That(t, err == nil, "%s: %v", name, err)
 	}
 }
 

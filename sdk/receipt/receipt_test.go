@@ -128,9 +128,8 @@ func TestPromisedOnly(t *testing.T) {
 	}
 	proved := issue(t, signer, log, 5, 8)
 	checkpoint := expect.Value(signer.SignTree(log.head(4)))(t)
-	if _, err := proved.Compare(signer.Public, checkpoint, log.read, at); !errors.Is(err, ErrBroken) {
-		t.Errorf("a log that is shorter than a signed tree: %v", err)
-	}
+	expect.Error(t, "a log that is shorter than a signed tree",
+		expect.ErrorOf(proved.Compare(signer.Public, checkpoint, log.read, at)), ErrBroken)
 }
 
 // Every change of a receipt is found.
@@ -163,17 +162,11 @@ func TestAlteredReceipts(t *testing.T) {
 		r := fresh()
 		r.Record.Nonce, r.Record.Pseudonym = bytes.Clone(r.Record.Nonce), bytes.Clone(r.Record.Pseudonym)
 		alter(r)
-		if _, err := r.Verify(signer.Public); err == nil {
-			t.Errorf("%s: not found", name)
-		}
+		expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "%s: not found", name)
 	}
-	if _, err := fresh().Verify(signer.Public); err != nil {
-		t.Errorf("as issued: %v", err)
-	}
+	expect.NoError(t, expect.ErrorOf(fresh().Verify(signer.Public)))
 	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`} {
-		if _, err := Parse([]byte(text)); err == nil {
-			t.Errorf("%q was read", text)
-		}
+		expect.Failure(t, expect.ErrorOf(Parse([]byte(text))), "%q was read", text)
 	}
 }
 
@@ -185,22 +178,13 @@ func TestReceiptAfterRotation(t *testing.T) {
 	next := rotated.Hold(bytes.Repeat([]byte{7}, 32))
 	statement := expect.Value(rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour)))(t)
 	r := issue(t, rotated, log, 5, 8)
-	if _, err := r.Verify(signer.Public); err == nil {
-		t.Error("valid without the statement")
-	}
+	expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "valid without the statement")
 	r.Keys = []string{statement}
-	r, text := again(t, r)
-	if _, err := r.Verify(signer.Public); err != nil {
-		t.Error(err)
-	}
-	t.Logf("%d bytes", len(text))
+	r, _ = again(t, r)
+	expect.NoError(t, expect.ErrorOf(r.Verify(signer.Public)))
 	thief := issue(t, signer, log, 5, 8) // the old key signs a check that came later
 	thief.Keys = r.Keys
-	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the promise") {
-		t.Errorf("an old key's promise: %v", err)
-	}
+	expect.ErrorText(t, "an old key's promise", expect.ErrorOf(thief.Verify(signer.Public)), "key of the promise")
 	thief.Promise = r.Promise
-	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the checkpoint") {
-		t.Errorf("an old key's checkpoint: %v", err)
-	}
+	expect.ErrorText(t, "an old key's checkpoint", expect.ErrorOf(thief.Verify(signer.Public)), "key of the checkpoint")
 }

@@ -42,9 +42,8 @@ func TestDrain(t *testing.T) {
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	open := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer open.CloseIdleConnections()
-	if a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Fatalf("before the signal: %+v", a)
-	}
+	a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody)
+	expect.Must(t, a.Status == 200, "before the signal: %+v", a)
 	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
 	wantMessage("STOPPING=1\nEXTEND_TIMEOUT_USEC=640000000")
 	expect.Until(t, "the host not to be ready", func() bool {
@@ -56,9 +55,8 @@ func TestDrain(t *testing.T) {
 		"an open connection": open,
 		"a new connection":   {Transport: &http.Transport{DisableKeepAlives: true}},
 	} {
-		if a := hosttest.Post(client, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-			t.Errorf("on %s of a draining host: %+v", name, a)
-		}
+		a := hosttest.Post(client, host.URL, issued.Secret, hosttest.FleetBody)
+		expect.That(t, a.Status == 200, "on %s of a draining host: %+v", name, a)
 	}
 	host.Stop(t, syscall.SIGTERM)
 	log := hosttest.ReadText(t, filepath.Join(dir, "logs", "assay.log"))
@@ -88,9 +86,8 @@ func TestDrainSetting(t *testing.T) {
 		"with its output hidden": {nil, null, 5 * time.Second},
 	} {
 		cfg := &installation.Config{Drain: test.set}
-		if got := cfg.DrainTime(&terminal.Terminal{Err: test.err}); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
+		got := cfg.DrainTime(&terminal.Terminal{Err: test.err})
+		expect.That(t, got == test.want, "%s: %v, want %v", name, got, test.want)
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
 		err := (&installation.Config{Drain: bad}).ValidateDrain()

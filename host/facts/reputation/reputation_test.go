@@ -255,9 +255,8 @@ func TestGraphFacts(t *testing.T) {
 		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
 	expect.NoDiff(t, "queried subjects", subjects, queried)
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
-	if got, err := g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all); err != nil || len(got) != 0 {
-		t.Errorf("facts of an unknown entity: %v, %v; want none", got, err)
-	}
+	got, err = g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all)
+	expect.That(t, err == nil && len(got) == 0, "facts of an unknown entity: %v, %v; want none", got, err)
 	broken := errors.New("no database")
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return nil, broken }
 	expect.Error(t, "with a failing store",
