@@ -186,78 +186,66 @@ func goClient(t *testing.T, url, key string) {
 	t.Helper()
 	assay := client.New(url, key)
 	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
-	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
-	result, err := assay.Check(t.Context(), valid)
-	expect.Must(t, err == nil && result.Type == "domain", "check: %+v, %v", result, err)
-	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
-	expect.That(t, err == nil && batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v, %v",
-		batch, err)
-	expect.Error(t, "feedback", assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}),
-		nil)
+	ctx, valid, invalid := t.Context(), client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
+	result := expect.Value(assay.Check(ctx, valid))(t)
+	expect.Equal(t, "type", result.Type, "domain")
+	batch := expect.Value(assay.CheckBatch(ctx, []client.Request{valid, invalid}))(t)
+	expect.That(t, batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v", batch)
+	expect.NoError(t, assay.GiveFeedback(ctx, client.Feedback{Ref: result.Ref, Label: "legitimate"}))
 	goClientRecords(t, assay, result)
-	expect.Error(t, "revoking feedback", assay.RevokeFeedback(t.Context(), result.Ref), nil)
-	_, err = assay.Check(t.Context(), invalid)
+	expect.NoError(t, assay.RevokeFeedback(ctx, result.Ref))
+	_, err := assay.Check(ctx, invalid)
 	refused := (*client.Error)(nil)
 	expect.That(t, errors.As(err, &refused) && refused.Status == http.StatusBadRequest && refused.Field == "email" &&
 		strings.HasPrefix(refused.RequestID, "req_"), "error of an invalid check: %#v", err)
-	proof, err := assay.Receipt(t.Context(), result.Ref)
-	expect.That(t, err == nil && strings.Contains(string(proof), result.Ref), "receipt: %s, %v", proof, err)
-	expect.Error(t, "receipt", expect.ErrorOf(receipt.Parse(proof)), nil)
-	explained, err := assay.Explain(t.Context(), result.Ref, valid)
-	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
-		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
-		"explanation: %+v, %v", explained, err)
-	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
-		Request: valid})
-	expect.That(t, err == nil && asked.State == "asked" && asked.Value != nil, "asking for a review: %+v, %v", asked,
-		err)
-	review, err := assay.Review(t.Context(), result.Ref)
-	expect.That(t, err == nil && review.Reason == "Our shop.", "review: %+v, %v", review, err)
-	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
+	proof := expect.Value(assay.Receipt(ctx, result.Ref))(t)
+	expect.That(t, strings.Contains(string(proof), result.Ref), "receipt: %s", proof)
+	expect.NoError(t, expect.ErrorOf(receipt.Parse(proof)))
+	explained := expect.Value(assay.Explain(ctx, result.Ref, valid))(t)
+	expect.That(t, explained.Score == result.Score && len(explained.Text) != 0 && explained.DecidedBy != nil &&
+		len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block, "explanation: %+v", explained)
+	asked := expect.Value(assay.AskReview(ctx, client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
+		Request: valid}))(t)
+	expect.That(t, asked.State == "asked" && asked.Value != nil, "asking for a review: %+v", asked)
+	expect.Equal(t, "reason", expect.Value(assay.Review(ctx, result.Ref))(t).Reason, "Our shop.")
 	var export struct {
 		Checks []struct{ Ref string }
 		Total  int
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &export)
-	}
-	expect.That(t, err == nil && export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks, %v",
-		len(export.Checks), export.Total, err)
-	err = assay.Erase(t.Context(), client.Subject{Ref: result.Ref})
-	expect.That(t, err == nil, "erasure: %v", err)
+	expect.NoError(t, json.Unmarshal(expect.Value(assay.Export(ctx, client.Subject{Domain: valid.Domain}))(t), &export))
+	expect.That(t, export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks", len(export.Checks),
+		export.Total)
+	expect.NoError(t, assay.Erase(ctx, client.Subject{Ref: result.Ref}))
 }
 
 // goClientRecords looks at a check with the feedback legitimate, and at what else the account has.
 func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	t.Helper()
-	found := 0
-	for check, err := range assay.Search(t.Context(), client.Query{Verdict: client.Block, From: result.Timestamp}) {
+	ctx, found := t.Context(), 0
+	for check, err := range assay.Search(ctx, client.Query{Verdict: client.Block, From: result.Timestamp}) {
 		expect.NoError(t, err)
 		if check.Ref == result.Ref && check.Score == result.Score {
 			found++
 		}
 	}
-	shown, err := assay.RecordedCheck(t.Context(), result.Ref)
-	expect.That(t, err == nil && found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
-		shown.Feedback.Label == "legitimate", "found %d times, check: %+v, %v", found, shown, err)
-	for event, err := range assay.Events(t.Context(), 0) {
+	shown := expect.Value(assay.RecordedCheck(ctx, result.Ref))(t)
+	expect.That(t, found == 1 && shown.Type == "domain" && shown.Feedback != nil && shown.Feedback.Label == "legitimate",
+		"found %d times, check: %+v", found, shown)
+	for event, err := range assay.Events(ctx, 0) {
 		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
 	}
-	table, err := assay.ExportChecks(t.Context(), "csv", client.Query{From: result.Timestamp})
-	expect.That(t, err == nil && strings.Contains(string(table), result.Ref), "table: %s, %v", table, err)
-	used, err := assay.Usage(t.Context(), result.Timestamp.UTC().Format("2006-01"))
-	expect.That(t, err == nil && used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v, %v", used,
-		err)
-	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
-		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
-	all, listing := assay.Overrides(t.Context())
-	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
-		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
-	expect.Error(t, "removing an override", assay.RemoveOverride(t.Context(), override.ID), nil)
-	tried, err := assay.CheckPublic(t.Context(), result.Query)
-	expect.That(t, err == nil && tried.Score == result.Score, "public check: %+v, %v", tried, err)
-	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
-	expect.That(t, err == nil && strings.HasPrefix(subject, "sub_"), "subject %q, %v", subject, err)
+	table := expect.Value(assay.ExportChecks(ctx, "csv", client.Query{From: result.Timestamp}))(t)
+	expect.That(t, strings.Contains(string(table), result.Ref), "table: %s", table)
+	used := expect.Value(assay.Usage(ctx, result.Timestamp.UTC().Format("2006-01")))(t)
+	expect.That(t, used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v", used)
+	override := expect.Value(assay.SetOverride(ctx, client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
+		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)}))(t)
+	all := expect.Value(assay.Overrides(ctx))(t)
+	expect.That(t, len(all) == 1 && all[0].ID == override.ID && all[0].Kind == override.Kind, "%+v; %+v", override, all)
+	expect.NoError(t, assay.RemoveOverride(ctx, override.ID))
+	expect.Equal(t, "score without a key", expect.Value(assay.CheckPublic(ctx, result.Query))(t).Score, result.Score)
+	subject := expect.Value(assay.SubjectRef(ctx, client.Subject{Domain: result.Query}))(t)
+	expect.That(t, strings.HasPrefix(subject, "sub_"), "subject %q", subject)
 }
 
 // testProgram returns a client's own test program, which calls the host that ASSAY_URL names besides.

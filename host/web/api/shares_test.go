@@ -110,14 +110,8 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 // hoarder holds all requests of one account until the test ends.
 type hoarder struct {
 	archive
-	checker
+	*holding
 	account string
-	entered chan struct{}
-	release chan struct{}
-}
-
-func newHoarder(account string) *hoarder {
-	return &hoarder{account: account, entered: make(chan struct{}), release: make(chan struct{})}
 }
 
 func (h *hoarder) hold(c check.Caller) {
@@ -158,7 +152,7 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 			`POST ` + batchPath + ` {"checks":[{"domain":"a.com"}]}`, 8},
 		"events": {"GET /api/events ", "GET /api/events ", 8},
 	}, func(t *testing.T, test testCase) {
-		h := newHoarder(failKey)
+		h := &hoarder{holding: newHolding(), account: failKey}
 		s := start(t, Config{Privacy: h, Checker: h, Events: h})
 		send := func(key, request string) reply {
 			words := strings.SplitN(request, " ", 3)
