@@ -118,8 +118,7 @@ func TestSelected(t *testing.T) {
 		want int
 	}{"all": {Query{}, 7}, "verdict": {Query{Verdict: check.Allow}, 5}, "type": {Query{Type: entity.Email}, 6},
 		"key": {Query{Key: "a"}, 3}, "all three": {Query{Verdict: check.Allow, Type: entity.Email, Key: "b"}, 4}} {
-		got := test.q.Selected(counts)
-		expect.That(t, got == test.want, "%s: %d, want %d", name, got, test.want)
+		expect.Equal(t, name, test.q.Selected(counts), test.want)
 	}
 }
 

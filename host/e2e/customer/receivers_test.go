@@ -81,8 +81,7 @@ func testReceivers(t *testing.T, s *service) {
 				expect.That(t, status/100 == 4, "%s: status %d", name, status)
 			}
 			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
-			status := forge(t, url, secret, "chk_1", body, body, now)
-			expect.That(t, status == 204, "after an aborted request: status %d", status)
+			expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
 			got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
 			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
 			// Only one of these requests was accepted, once: the next line is the next event's.

@@ -86,8 +86,7 @@ func TestDrainSetting(t *testing.T) {
 		"with its output hidden": {nil, null, 5 * time.Second},
 	} {
 		cfg := &installation.Config{Drain: test.set}
-		got := cfg.DrainTime(&terminal.Terminal{Err: test.err})
-		expect.That(t, got == test.want, "%s: %v, want %v", name, got, test.want)
+		expect.Equal(t, name, cfg.DrainTime(&terminal.Terminal{Err: test.err}), test.want)
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
 		err := (&installation.Config{Drain: bad}).ValidateDrain()

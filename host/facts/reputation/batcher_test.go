@@ -28,8 +28,7 @@ func TestBatcher(t *testing.T) {
 		}
 	}
 	go get(t.Context(), 1)
-	n := <-entered
-	expect.Must(t, n == 1, "the first batch has %d queries, want 1", n)
+	expect.Equal(t, "the first batch", <-entered, 1)
 	gone, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
 	go func() { get(gone, 99); close(left) }()

@@ -282,8 +282,7 @@ func TestRoundDown(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 1: "1", 2: "2", 3: "3", 4: "3", 5: "5", 9: "5", 10: "10", 19: "10",
 		20: "20", 49: "20", 50: "50", 99: "50", 100: "100", 999: "500", 123456: "100000"} {
-		got := roundDown(n)
-		expect.That(t, got == want, "roundDown(%d) = %s, want %s", n, got, want)
+		expect.Equal(t, fmt.Sprint(n, " rounded down"), roundDown(n), want)
 	}
 }
 

@@ -268,8 +268,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 	for https, want := range map[bool]string{true: "max-age=31536000", false: ""} {
 		s := start(t, Config{HTTPS: https})
 		for _, path := range []string{"/healthz", "/none"} {
-			got := s.send(t, "GET", path, "").header.Get("Strict-Transport-Security")
-			expect.That(t, got == want, "HTTPS %v, %s: the header is %q, want %q", https, path, got, want)
+			expect.Equal(t, fmt.Sprintf("HTTPS %v, %s", https, path), s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"),
+				want)
 		}
 	}
 }

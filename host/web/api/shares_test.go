@@ -166,8 +166,7 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 			<-h.entered
 		}
 		for range connections - test.share {
-			status := <-answers
-			expect.That(t, status == http.StatusServiceUnavailable, "a request beyond the share: status %d", status)
+			expect.Equal(t, "a request beyond the share", <-answers, http.StatusServiceUnavailable)
 		}
 		for i := range calls {
 			if r := send(goodKey, test.call); r.status != http.StatusOK {
