@@ -62,8 +62,7 @@ func TestExport(t *testing.T) {
 			want, pages := checksOf(n), 0
 			read := func(f Format) []byte {
 				ctx, end := context.WithCancel(t.Context())
-				e, err := NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ })
-				expect.NoError(t, err)
+				e := expect.Value(NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ }))(t)
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
 				text := expect.Value(io.ReadAll(iotest.OneByteReader(e)))(t)
@@ -95,8 +94,7 @@ func TestBrokenExport(t *testing.T) {
 	defer e.Close()
 	text, err := io.ReadAll(e)
 	expect.That(t, err != nil && !json.Valid(text), "a part of an export reads as a whole one: %v, %s", err, text)
-	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
-	expect.NoError(t, err)
+	e = expect.Value(NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {}))(t)
 	e.Close()
 	expect.Error(t, "a closed export reads on", expect.ErrorOf(io.ReadAll(e)), context.Canceled)
 	all.broken = 0

@@ -235,9 +235,8 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	x := newClocked(m)
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
-		e, err := entity.Parse(typ, value, "")
-		expect.NoError(t, err)
-		_, err = x.Find(account, e)
+		e := expect.Value(entity.Parse(typ, value, ""))(t)
+		_, err := x.Find(account, e)
 		var unavailable *check.UnavailableError
 		expect.That(t, err == nil || errors.As(err, &unavailable) && unavailable.Reason() == "overrides",
 			"refused as %v", err)
@@ -252,8 +251,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 		own, others, phone bool
 	}{{maxAge, false, false, false}, {maxAge + 1, true, false, true}} {
 		x.at = start.Add(test.after)
-		err := x.Load(t.Context())
-		expect.Must(t, err != nil, "no error")
+		expect.Error(t, "loading", x.Load(t.Context()), m.err)
 		expect.That(t, refused("acct_1", entity.IBAN, "DE89370400440532013000") == test.own && refused("acct_2",
 			entity.Domain, "example.com") == test.others && refused("acct_2", entity.Phone,
 			"+49301234567") == test.phone && (x.Ready() == nil) == !test.own, "wrong after %s", test.after)

@@ -45,14 +45,10 @@ func TestLookupSettings(t *testing.T) {
 		test.given.Listen, test.given.DataDir = "127.0.0.1:0", "x"
 		expect.Outcome(t, name, test.given.Validate(), test.want)
 	}
-	for _, setting := range []string{"ASSAY_MMDB_ASN", "ASSAY_MMDB_COUNTRY"} {
-		c := installation.Config{MMDBASN: filepath.Join(t.TempDir(), "none")}
-		if setting == "ASSAY_MMDB_COUNTRY" {
-			c.MMDBASN, c.MMDBCountry = "", c.MMDBASN
-		}
-		if _, err := c.AddressTables(); err == nil || !strings.Contains(err.Error(), setting) {
-			t.Errorf("with a missing file: %v, want an error about %s", err, setting)
-		}
+	missing := filepath.Join(t.TempDir(), "none")
+	for setting, c := range map[string]installation.Config{"ASSAY_MMDB_ASN": {MMDBASN: missing},
+		"ASSAY_MMDB_COUNTRY": {MMDBCountry: missing}} {
+		expect.ErrorText(t, "with a missing file", expect.ErrorOf(c.AddressTables()), setting)
 	}
 }
 

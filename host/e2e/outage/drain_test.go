@@ -71,8 +71,7 @@ func TestDrainSetting(t *testing.T) {
 	t.Parallel()
 	tty := expect.Value(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer tty.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	expect.NoError(t, err)
+	null := expect.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	defer null.Close()
 	second, negative, hour := time.Second, -time.Second, time.Hour
 	for name, test := range map[string]struct {
@@ -89,7 +88,6 @@ func TestDrainSetting(t *testing.T) {
 		expect.Equal(t, name, cfg.DrainTime(&terminal.Terminal{Err: test.err}), test.want)
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
-		err := (&installation.Config{Drain: bad}).ValidateDrain()
-		expect.That(t, err != nil && strings.Contains(err.Error(), "ASSAY_DRAIN"), "%v: %v", *bad, err)
+		expect.ErrorText(t, bad.String(), (&installation.Config{Drain: bad}).ValidateDrain(), "ASSAY_DRAIN")
 	}
 }

@@ -61,20 +61,20 @@ func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 		})
 		ask := func(account string, check func(i int, a hosttest.Answer)) {
 			key := issue(account)
-			for i := range 40 {
+			for i := range 20 {
 				a := hosttest.CheckOnce(host, key, fmt.Sprintf(`{"domain":"blumen-hartmann%d.de"}`, i))
 				a.Ref = ""
 				check(i, a)
 			}
 		}
-		var quiet [40]hosttest.Answer
+		var quiet [20]hosttest.Answer
 		ask("quiet", func(i int, a hosttest.Answer) { quiet[i] = a })
 		failed.Store(0)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		for worker := range 4 {
+		for worker := range 2 {
 			running.Go(func() {
-				for i := worker; ctx.Err() == nil; i += 4 {
+				for i := worker; ctx.Err() == nil; i += 2 {
 					attack(i)
 				}
 			})

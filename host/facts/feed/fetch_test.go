@@ -91,9 +91,8 @@ func TestRedirectsIntoOwnNetwork(t *testing.T) {
 		"https://169.254.169.254/", "https://[::1]:" + port,
 		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
 	} {
-		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
-		expect.That(t, err != nil && strings.Contains(err.Error(), "not a public address"), "redirected to %s: %v", to,
-			err)
+		request := Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)}
+		expect.ErrorText(t, "redirected to "+to, expect.ErrorOf(Fetch(t.Context(), request)), "not a public address")
 	}
 	source, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=/here"})
 	expect.Must(t, err == nil, "redirected within the publisher: %v", err)

@@ -102,8 +102,7 @@ func TestStaleLists(t *testing.T) {
 	noLists(false)
 	ready(true)
 	for range 2 {
-		err := s.Load(t.Context())
-		expect.Must(t, errors.Is(err, m.broken), "Load: %v", err)
+		expect.Error(t, "Load", s.Load(t.Context()), m.broken)
 		now = now.Add(maxFailing)
 	}
 	ready(false)

@@ -82,8 +82,8 @@ func TestSimilarFollowsLists(t *testing.T) {
 	t.Parallel()
 	m := &memoryStore{pages: map[string]bool{"C blumenlieferung.example": true}}
 	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
-	_, err := unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
-	expect.Error(t, "before Load", err, errNotLoaded)
+	expect.Error(t, "before Load",
+		expect.ErrorOf(unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)), errNotLoaded)
 	s := newSimilar(t, m)
 	expect.Equal(t, "facts without lists", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 	ctx, cancel := context.WithCancel(t.Context())

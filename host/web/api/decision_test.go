@@ -234,8 +234,8 @@ func TestReceiptInResult(t *testing.T) {
 	without := start(t, Config{Receipts: receiptFunc(func() (json.RawMessage, bool, error) {
 		return nil, false, errors.New(secret)
 	})})
-	r := without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
-	r.is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
+	without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...).
+		is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
 }
 
 // receiptFunc issues receipts.

@@ -53,8 +53,7 @@ func TestPublicLimit(t *testing.T) {
 	s.send(t, "POST", "/api/check-public", domain, "Content-Type", "text/plain")
 	s.send(t, "GET", "/api/check-public", "") // not routed to the endpoint
 	s.ask(t, goodKey, "POST /api/check-public", domain).is(t, "within the limit", 200)
-	r := s.ask(t, goodKey, "POST /api/check-public", domain)
-	r.is(t, "beyond the limit", 429,
+	s.ask(t, goodKey, "POST /api/check-public", domain).is(t, "beyond the limit", 429,
 		"the hourly limit of checks without a key is used up; it resets at 2026-01-15T11:00:00.000Z")
 	late := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC}).send(t, "POST", "/api/check-public",
 		exampleBody)
@@ -128,8 +127,8 @@ func TestClientOf(t *testing.T) {
 	s := New(Config{TrustedProxies: prefixes("10.0.0.0/8")})
 	for peer, want := range map[string]string{"10.0.0.1:80": "2001:db8:1:2::/64", "203.0.113.1:80": "203.0.113.1/32",
 		"@": "invalid Prefix"} {
-		got := s.ClientOf(peer, []string{"198.51.100.1", "2001:db8:1:2::3, 10.0.0.2"})
-		expect.Equal(t, "the client of "+peer, got.String(), want)
+		expect.Equal(t, "the client of "+peer,
+			s.ClientOf(peer, []string{"198.51.100.1", "2001:db8:1:2::3, 10.0.0.2"}).String(), want)
 	}
 }
 

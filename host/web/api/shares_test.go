@@ -51,8 +51,7 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 	p := &public{limit: 10}
 	s := start(t, Config{Door: closedDoor{}, Keys: noLookups(t), Public: p})
 	for _, path := range []string{"/api/check", "/api/check-public", batchPath} {
-		r := s.ask(t, goodKey, "POST "+path, "{")
-		r.is(t, path, 503, admission.ErrBusy.Error())
+		s.ask(t, goodKey, "POST "+path, "{").is(t, path, 503, admission.ErrBusy.Error())
 	}
 	expect.Equal(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
@@ -236,8 +235,7 @@ func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	s := New(Config{Checker: &checker{}, Keys: remembering{noLookups(t)}, Public: &public{}, MaxLookups: 1})
 	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
-		_, err := s.authenticate(t.Context(), withKey(key))
-		expect.That(t, errors.Is(err, want), "key %q: error %v, want %v", key, err, want)
+		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
 	}
 }
 
