@@ -16,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"assay/host/customer/feedback"
 	"assay/registry/expect"
 )
 
@@ -122,6 +123,14 @@ func (c *calls) add(account, format string, args ...any) error {
 		return errors.New(secret)
 	}
 	return nil
+}
+
+// about is add for a call about a check. It fails if that is unknownRef.
+func (c *calls) about(account, ref, format string, args ...any) error {
+	if err := c.add(account, format, args...); err != nil || ref != unknownRef {
+		return err
+	}
+	return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
 }
 
 // dialog is a request, the call that it makes, and the answer, unless that is "".
