@@ -180,8 +180,8 @@ func TestRefusedAnswers(t *testing.T) {
 	}, func(t *testing.T, c testCase) {
 		got := sdk.Run(scored(c.answer), nil)
 		expect.That(t, (got.Refused == nil) == (c.refused == "") && (got.Refused == nil ||
-			strings.Contains(got.Refused.Error(), c.refused) && got.Score == 0), "refused: %v, want %q, with the score %d",
-			got.Refused, c.refused, got.Score)
+			strings.Contains(got.Refused.Error(), c.refused) && got.Score == 0),
+			"refused: %v, want %q, with the score %d", got.Refused, c.refused, got.Score)
 		expect.That(t, len(got.Signals) <= sdk.MaxSignals && got.Threat != "doom",
 			"kept %d signals and the threat %q", len(got.Signals), got.Threat)
 	})

@@ -177,7 +177,9 @@ func TestRefusalsAreCheap(t *testing.T) {
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
-	n := testing.AllocsPerRun(1000, func() { expect.That(t, l.Take("key", rate) != nil, "a use beyond the burst was accepted") })
+	n := testing.AllocsPerRun(1000, func() {
+		expect.That(t, l.Take("key", rate) != nil, "a use beyond the burst was accepted")
+	})
 	expect.That(t, n <= 1, "a refusal takes %v allocations, want that of its error alone", n)
 	expect.Equal(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
 }

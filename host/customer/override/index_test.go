@@ -221,8 +221,8 @@ func TestExpiredOverrideDoesNotDecide(t *testing.T) {
 		want  string
 	}{{0, "ovr_1"}, {time.Hour - 1, "ovr_1"}, {time.Hour, ""}} {
 		x.at = start.Add(test.after)
-		expect.Equal(t, fmt.Sprint("found after ", test.after), x.load(t).find(t, "acct_1", entity.Domain, "example.com"),
-			test.want)
+		expect.Equal(t, fmt.Sprint("found after ", test.after),
+			x.load(t).find(t, "acct_1", entity.Domain, "example.com"), test.want)
 	}
 }
 

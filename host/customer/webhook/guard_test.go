@@ -279,7 +279,8 @@ func TestCheckURL(t *testing.T) {
 	} {
 		for _, text := range texts {
 			err := strict.CheckURL(text)
-			expect.That(t, (err == nil) == (accepted == "by all"), "%s, accepted %s: %v without one", text, accepted, err)
+			expect.That(t, (err == nil) == (accepted == "by all"), "%s, accepted %s: %v without one", text, accepted,
+				err)
 			err = permissive.CheckURL(text)
 			expect.That(t, (err == nil) == (accepted != "by none"), "%s, accepted %s: %v with one", text, accepted, err)
 		}

@@ -202,8 +202,8 @@ func (p *person) look(name string) {
 			if !evaluate[bool](p, "!!window.axe") {
 				evaluate[bool](p, p.axe+"; true")
 			}
-			found := evaluate[[]violation](p, "axe.run({ resultTypes: ['violations'], "+screen.rules+" }).then((r) => r.violations)",
-				chromedp.EvalAwaitPromise)
+			found := evaluate[[]violation](p, "axe.run({ resultTypes: ['violations'], "+screen.rules+
+				" }).then((r) => r.violations)", chromedp.EvalAwaitPromise)
 			for _, v := range found {
 				p.Errorf("%s: %s (%s): %v", at, v.Help, v.ID, v.Nodes)
 			}

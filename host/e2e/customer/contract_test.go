@@ -93,8 +93,8 @@ func (s *service) check(t *testing.T, key, body string) hosttest.Answer {
 func testEvents(t *testing.T, s *service) {
 	issued := s.account(t, "starter")
 	url, calls := hosttest.Receive(t, func(hosttest.Call) int { return 204 })
-	secret := hosttest.OutputJSON[struct{ Secret string }](t, s.dir, s.database, "webhooks", "set", issued.Account, "--url",
-		url).Secret
+	secret := hosttest.OutputJSON[struct{ Secret string }](t, s.dir, s.database, "webhooks", "set", issued.Account,
+		"--url", url).Secret
 	s.check(t, issued.Secret, `{"domain":"wikipedia.org"}`) // has no event, so the next one is the first
 	for i, value := range []string{values[entity.Domain], "jane.doe@gmial.com"} {
 		field := []entity.Type{entity.Domain, entity.Email}[i]
@@ -111,7 +111,8 @@ func testEvents(t *testing.T, s *service) {
 			expect.Equal(t, header, call.Header.Get(header), want)
 		}
 		want := regexp.QuoteMeta(fmt.Sprintf(`","data":{"query":%q,"type":%q,"verdict":%q,"score":%d,`, value, field,
-			strings.ToUpper(a.Verdict), a.Score)) + `"signals":\[("[^:\s"]+:[^:\s"]+:[^:\s"]+",?)+\],"ref":"` + a.Ref + `"}}$`
+			strings.ToUpper(a.Verdict), a.Score)) +
+			`"signals":\[("[^:\s"]+:[^:\s"]+:[^:\s"]+",?)+\],"ref":"` + a.Ref + `"}}$`
 		expect.That(t, regexp.MustCompile(want).Match(call.Body), "event %s of %+v", call.Body, a)
 	}
 }

@@ -99,7 +99,8 @@ func testClients(t *testing.T, s *service) {
 			key := s.account(t, "pro").Secret
 			month := time.Now().UTC().Month()
 			s.record(t, key, "paypa1-secure-login.xyz", earlier)
-			relay := &losingRelay{to: s.URL, from: fmt.Sprint("198.51.100.", clients.Add(1)), attempts: map[string]int{}}
+			from := fmt.Sprint("198.51.100.", clients.Add(1))
+			relay := &losingRelay{to: s.URL, from: from, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
 			defer server.Close()
 			run(t, server.URL, key)
@@ -186,7 +187,8 @@ func goClient(t *testing.T, url, key string) {
 	t.Helper()
 	assay := client.New(url, key)
 	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
-	ctx, valid, invalid := t.Context(), client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
+	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
+	ctx := t.Context()
 	result := expect.Value(assay.Check(ctx, valid))(t)
 	expect.Equal(t, "type", result.Type, "domain")
 	batch := expect.Value(assay.CheckBatch(ctx, []client.Request{valid, invalid}))(t)
@@ -229,8 +231,8 @@ func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 		}
 	}
 	shown := expect.Value(assay.RecordedCheck(ctx, result.Ref))(t)
-	expect.That(t, found == 1 && shown.Type == "domain" && shown.Feedback != nil && shown.Feedback.Label == "legitimate",
-		"found %d times, check: %+v", found, shown)
+	expect.That(t, found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
+		shown.Feedback.Label == "legitimate", "found %d times, check: %+v", found, shown)
 	for event, err := range assay.Events(ctx, 0) {
 		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
 	}

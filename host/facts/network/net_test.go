@@ -99,7 +99,7 @@ func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	server := resolvertest.Start(t, hosts)
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(all(source)...))
-	expect.That(t, err == nil && len(got) <= 0 && len(server.Questions()) <= 0, "%v, %v, asked %v", got, err,
+	expect.That(t, err == nil && len(got) == 0 && len(server.Questions()) == 0, "%v, %v, asked %v", got, err,
 		server.Questions())
 }
 

@@ -152,8 +152,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept. The first one cannot be read, and each
-// later one is another.
+// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept. The first one cannot be read, and
+// each later one is another.
 func TestReceiptIsReplayed(t *testing.T) {
 	t.Parallel()
 	c, n := &onceChecker{}, 0

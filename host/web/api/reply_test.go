@@ -277,8 +277,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 	for https, want := range map[bool]string{true: "max-age=31536000", false: ""} {
 		s := start(t, Config{HTTPS: https})
 		for _, path := range []string{"/healthz", "/none"} {
-			expect.Equal(t, fmt.Sprintf("HTTPS %v, %s", https, path), s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"),
-				want)
+			expect.Equal(t, fmt.Sprintf("HTTPS %v, %s", https, path),
+				s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"), want)
 		}
 	}
 }

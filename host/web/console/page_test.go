@@ -94,8 +94,8 @@ func testUpdatedParts(t *testing.T, s *site) {
 			p := v.post(test.action, "csrf", token, test.field, value, "type", "domain")
 			expect.That(t, p.status == status, "%s %q: status %d, want %d", test.action, value, p.status, status)
 			for _, id := range strings.Fields(test.update) {
-				expect.Equal(t, fmt.Sprintf("%s %q: elements with the id %s", test.action, value, id), strings.Count(p.body, `id="`+id+`"`),
-					1)
+				expect.Equal(t, fmt.Sprintf("%s %q: elements with the id %s", test.action, value, id),
+					strings.Count(p.body, `id="`+id+`"`), 1)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func TestChart(t *testing.T) {
 	expect.That(t, !strings.Contains(svg, "<rect"), "a chart without checks has bars: %s", svg)
 	days[4].Allow, days[4].Block = 1200, 34
 	svg = string(chart(days))
-	expect.Equal(t, "bars of the two charts for the day with checks", strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"),
-		4)
+	expect.Equal(t, "bars of the two charts for the day with checks",
+		strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"), 4)
 	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
 		expect.That(t, strings.Count(svg, label) == 2, "the charts for a large screen and a phone lack the label %s",
 			label)
