@@ -60,8 +60,8 @@ func TestRun(t *testing.T) {
 				}
 			}),
 			sdk.Result{Log: []string{"true false", "false true", "false false", "false false"},
-				Read: []string{"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none", "phone.none",
-					"entity.type", "entity.type"}},
+				Read: []string{"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none",
+					"phone.none", "entity.type", "entity.type"}},
 		},
 		"an abstaining layer's points do not count": {
 			func(c *sdk.Check) sdk.Outcome {

@@ -80,8 +80,8 @@ type Store interface {
 	TakeCounted(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (
 		uses int, resetAt time.Time, err error)
 
-	// CheckoutPlan returns the plan of an open checkout of the built-in test checkout. Errors: billing.ErrNoCheckout, or
-	// billing.ErrSubscribed if the account has got a subscription meanwhile.
+	// CheckoutPlan returns the plan of an open checkout of the built-in test checkout. Errors: billing.ErrNoCheckout,
+	// or billing.ErrSubscribed if the account has got a subscription meanwhile.
 	CheckoutPlan(ctx context.Context, id string) (plan string, err error)
 
 	// These report an account's plan and checks.
