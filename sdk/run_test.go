@@ -9,127 +9,76 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"assay/registry/expect"
 	"assay/sdk"
 )
+
+// scored returns a layer that does something and scores.
+func scored(do func(*sdk.Check)) sdk.Layer {
+	return func(c *sdk.Check) sdk.Outcome {
+		do(c)
+		return sdk.Scored
+	}
+}
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	facts := sdk.Facts{"entity.type": "domain", "domain.ascii": "example.com", "phone.valid": "yes",
 		"phone.assumed": "no"}
-	for _, c := range []struct {
-		name  string
+	one := []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}}
+	type testCase struct {
 		layer sdk.Layer
 		want  sdk.Result
-	}{
-		{"nothing said", func(*sdk.Check) sdk.Outcome { return sdk.Scored }, sdk.Result{}},
-		{
-			"signals add up",
-			func(c *sdk.Check) sdk.Outcome {
+	}
+	expect.Each(t, map[string]testCase{
+		"nothing said": {scored(func(*sdk.Check) {}), sdk.Result{}},
+		"signals add up": {
+			scored(func(c *sdk.Check) {
 				c.Signal(60, "a:b:c", "One")
 				c.Signal(-20, "a:b:d", "Two")
 				c.Threat(sdk.Spam)
 				c.Threat(sdk.Phishing) // the last call counts
-				return sdk.Scored
-			},
-			sdk.Result{
-				Score: 40, Threat: sdk.Phishing,
-				Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"},
-					{Points: -20, Code: "a:b:d", Text: "Two"}},
-			},
+			}),
+			sdk.Result{Score: 40, Threat: sdk.Phishing,
+				Signals: append(one, sdk.Signal{Points: -20, Code: "a:b:d", Text: "Two"})},
 		},
-		{
-			"reassuring signals add up",
-			func(c *sdk.Check) sdk.Outcome {
-				c.Signal(-60, "a:b:c", "Registered since 2009")
-				c.Signal(10, "a:b:d", "Two")
-				return sdk.Scored
-			},
-			sdk.Result{Score: -50, Signals: []sdk.Signal{{Points: -60, Code: "a:b:c", Text: "Registered since 2009"},
-				{Points: 10, Code: "a:b:d", Text: "Two"}}},
-		},
-		{
-			"a sum below -100",
-			func(c *sdk.Check) sdk.Outcome {
-				c.Signal(-60, "a:b:c", "One")
-				c.Signal(-60, "a:b:c", "One")
-				return sdk.Scored
-			},
-			sdk.Result{Score: -100, Signals: []sdk.Signal{{Points: -60, Code: "a:b:c", Text: "One"},
-				{Points: -60, Code: "a:b:c", Text: "One"}}},
-		},
-		{
-			"facts read are recorded, known or not",
-			func(c *sdk.Check) sdk.Outcome {
-				for name, want := range map[sdk.TextFact]string{"domain.ascii": "example.com", "domain.tld": ""} {
+		"facts read are recorded in their order, known or not": {
+			scored(func(c *sdk.Check) {
+				for i, name := range []sdk.TextFact{"domain.tld", "domain.ascii"} {
+					want := []string{"", "example.com"}[i]
 					if got, known := c.Fact(name); got != want || known != (want != "") || c.Get(name) != want {
 						c.Log(sdk.Error, fmt.Sprintf("%s is %q, %t", name, got, known))
 					}
 				}
-				return sdk.Scored
-			},
-			sdk.Result{Read: []string{"domain.ascii", "domain.ascii", "domain.tld", "domain.tld"}},
+			}),
+			sdk.Result{Read: []string{"domain.tld", "domain.tld", "domain.ascii", "domain.ascii"}},
 		},
-		{
-			"yes, no and not known",
-			func(c *sdk.Check) sdk.Outcome {
+		"yes, no and not known": {
+			scored(func(c *sdk.Check) {
 				for _, name := range []sdk.YesNoFact{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
 					c.Log(sdk.Info, fmt.Sprint(c.Is(name), c.Not(name)))
 				}
-				return sdk.Scored
-			},
-			sdk.Result{
-				Log: []string{"true false", "false true", "false false", "false false"},
-				Read: []string{
-					"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none", "phone.none",
-					"entity.type", "entity.type",
-				},
-			},
+			}),
+			sdk.Result{Log: []string{"true false", "false true", "false false", "false false"},
+				Read: []string{"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none",
+					"phone.none", "entity.type", "entity.type"}},
 		},
-		{
-			"an abstaining layer's points do not count",
+		"an abstaining layer's points do not count": {
 			func(c *sdk.Check) sdk.Outcome {
 				c.Signal(60, "a:b:c", "One")
 				return sdk.Abstained
 			},
-			sdk.Result{Outcome: sdk.Abstained, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}}},
+			sdk.Result{Outcome: sdk.Abstained, Signals: one},
 		},
-		{
-			"a failed layer's neither",
+		"a failed layer's neither": {
 			func(c *sdk.Check) sdk.Outcome {
 				c.Signal(60, "a:b:c", "One")
 				return c.Fail("no table for " + c.Get("entity.type"))
 			},
-			sdk.Result{Outcome: sdk.Failed, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}},
-				Log: []string{"no table for domain"}, Read: []string{"entity.type"}},
+			sdk.Result{Outcome: sdk.Failed, Signals: one, Log: []string{"no table for domain"},
+				Read: []string{"entity.type"}},
 		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got := sdk.Run(c.layer, facts)
-			slices.Sort(got.Log)
-			slices.Sort(c.want.Log)
-			slices.Sort(got.Read)
-			slices.Sort(c.want.Read)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestFactsAreReadInOrder(t *testing.T) {
-	t.Parallel()
-	got := sdk.Run(func(c *sdk.Check) sdk.Outcome {
-		for _, name := range []sdk.TextFact{"b.b", "a.a", "c.c", "a.a"} {
-			c.Get(name)
-		}
-		return sdk.Scored
-	}, sdk.Facts{"a.a": "x"})
-	if diff := cmp.Diff([]string{"b.b", "a.a", "c.c", "a.a"}, got.Read); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	}, func(t *testing.T, c testCase) { expect.NoDiff(t, "result", c.want, sdk.Run(c.layer, facts)) })
 }
 
 func TestCount(t *testing.T) {
@@ -158,12 +107,8 @@ func TestList(t *testing.T) {
 		"": nil, "a": {"a"}, "a.example b.example": {"a.example", "b.example"},
 	} {
 		sdk.Run(func(c *sdk.Check) sdk.Outcome {
-			if got := slices.Collect(c.List(sdk.DNSNS)); !slices.Equal(got, want) {
-				t.Errorf("the list of %q is %q", text, got)
-			}
-			if got := slices.Collect(c.List(sdk.DNSMX)); len(got) > 0 {
-				t.Errorf("an absent list is %q", got)
-			}
+			expect.NoDiff(t, "the list of "+text, want, slices.Collect(c.List(sdk.DNSNS)))
+			expect.Equal(t, "entries of an absent list", len(slices.Collect(c.List(sdk.DNSMX))), 0)
 			return sdk.Scored
 		}, sdk.Facts{"dns.ns": text})
 	}
@@ -171,41 +116,28 @@ func TestList(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Join("a", "", "bc", "d") + sdk.Join() + sdk.Join(""); got != "abcd" {
-		t.Errorf("joined: %q", got)
-	}
+	expect.Equal(t, "joined", sdk.Join("a", "", "bc", "d")+sdk.Join()+sdk.Join(""), "abcd")
 }
 
 func TestScoreIsClamped(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
+	for name, c := range map[string]struct {
 		points []int
 		want   int
 	}{
-		{"no signals", nil, 0},
-		{"no points", []int{0, 0}, 0},
-		{"below nothing", []int{-1}, -1},
-		{"less than all", []int{-100, -100}, -100},
-		{"just above nothing", []int{-1, 2}, 1},
-		{"all", []int{100}, 100},
-		{"all together", []int{99, 1}, 100},
-		{"more than all", []int{100, 1}, 100},
-		{"held at the end, after going up", []int{-100, 100, 100}, 100},
-		{"held at the end, after going down", []int{100, 100, -50}, 100},
+		"no signals": {nil, 0}, "no points": {[]int{0, 0}, 0}, "below nothing": {[]int{-1}, -1},
+		"less than all": {[]int{-100, -100}, -100}, "just above nothing": {[]int{-1, 2}, 1}, "all": {[]int{100}, 100},
+		"all together": {[]int{99, 1}, 100}, "more than all": {[]int{100, 1}, 100},
+		"held at the end, after going up":   {[]int{-100, 100, 100}, 100},
+		"held at the end, after going down": {[]int{100, 100, -50}, 100},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
-				for _, p := range c.points {
-					check.Signal(p, "a:b:c", "x")
-				}
-				return sdk.Scored
-			}, nil)
-			if got.Score != c.want || got.Refused != nil {
-				t.Errorf("points %v score %d (%v), want %d", c.points, got.Score, got.Refused, c.want)
+		got := sdk.Run(scored(func(check *sdk.Check) {
+			for _, p := range c.points {
+				check.Signal(p, "a:b:c", "x")
 			}
-		})
+		}), nil)
+		expect.That(t, got.Score == c.want && got.Refused == nil, "%s: the score is %d (%v), want %d", name, got.Score,
+			got.Refused, c.want)
 	}
 }
 
@@ -219,65 +151,50 @@ func TestRefusedAnswers(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct {
-		name    string
+	type testCase struct {
 		answer  func(*sdk.Check)
-		refused string // substring of the reason; "" if accepted
-	}{
-		{"one signal", good, ""},
-		{"64 signals", many(64), ""},
-		{"65 signals", many(65), "more than 64 signals"},
-		{"the most points", func(c *sdk.Check) { c.Signal(100, "a:b:c", "x") }, ""},
-		{"the fewest points", func(c *sdk.Check) { c.Signal(-100, "a:b:c", "x") }, ""},
-		{"a point too many", func(c *sdk.Check) { c.Signal(101, "a:b:c", "x") }, "a:b:c is worth 101 points"},
-		{"a point too few", func(c *sdk.Check) { c.Signal(-101, "a:b:c", "x") }, "a:b:c is worth -101 points"},
-		{"points beyond all", func(c *sdk.Check) { c.Signal(math.MaxInt, "a:b:c", "x") }, "a:b:c is worth"},
-		{"no code", func(c *sdk.Check) { c.Signal(1, "", "x") }, "signal code"},
-		{"a code of two words", func(c *sdk.Check) { c.Signal(1, "a:b", "x") }, "signal code"},
-		{"no text", func(c *sdk.Check) { c.Signal(1, "a:b:c", "") }, "text is empty"},
-		{"a line end in the text", func(c *sdk.Check) { c.Signal(1, "a:b:c", "x\ny") }, "U+000A"},
-		{"every published threat", func(c *sdk.Check) {
+		refused string // part of the reason; "" if accepted
+	}
+	expect.Each(t, map[string]testCase{
+		"one signal":             {good, ""},
+		"64 signals":             {many(64), ""},
+		"65 signals":             {many(65), "more than 64 signals"},
+		"the most points":        {func(c *sdk.Check) { c.Signal(100, "a:b:c", "x") }, ""},
+		"the fewest points":      {func(c *sdk.Check) { c.Signal(-100, "a:b:c", "x") }, ""},
+		"a point too many":       {func(c *sdk.Check) { c.Signal(101, "a:b:c", "x") }, "a:b:c is worth 101 points"},
+		"a point too few":        {func(c *sdk.Check) { c.Signal(-101, "a:b:c", "x") }, "a:b:c is worth -101 points"},
+		"points beyond all":      {func(c *sdk.Check) { c.Signal(math.MaxInt, "a:b:c", "x") }, "a:b:c is worth"},
+		"no code":                {func(c *sdk.Check) { c.Signal(1, "", "x") }, "signal code"},
+		"a code of two words":    {func(c *sdk.Check) { c.Signal(1, "a:b", "x") }, "signal code"},
+		"no text":                {func(c *sdk.Check) { c.Signal(1, "a:b:c", "") }, "text is empty"},
+		"a line end in the text": {func(c *sdk.Check) { c.Signal(1, "a:b:c", "x\ny") }, "U+000A"},
+		"every published threat": {func(c *sdk.Check) {
 			for _, threat := range sdk.Threats() {
 				c.Threat(threat)
 			}
 		}, ""},
-		{"another threat", func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
-		{"no threat", func(c *sdk.Check) { c.Threat("") }, `threat ""`},
-		{"the first reason is reported", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
+		"another threat": {func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
+		"no threat":      {func(c *sdk.Check) { c.Threat("") }, `threat ""`},
+		"the first reason is reported": {func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
 			`threat "doom"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
-				c.answer(check)
-				return sdk.Scored
-			}, nil)
-			if c.refused == "" && got.Refused != nil {
-				t.Errorf("refused: %v", got.Refused)
-			}
-			if c.refused != "" && (got.Refused == nil || !strings.Contains(got.Refused.Error(), c.refused)) {
-				t.Errorf("refused: %v, want %q", got.Refused, c.refused)
-			}
-			if got.Refused != nil && got.Score != 0 {
-				t.Errorf("a refused answer scores %d", got.Score)
-			}
-			if len(got.Signals) > sdk.MaxSignals || got.Threat == "doom" {
-				t.Errorf("kept %d signals and the threat %q", len(got.Signals), got.Threat)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		got := sdk.Run(scored(c.answer), nil)
+		expect.That(t, (got.Refused == nil) == (c.refused == "") && (got.Refused == nil ||
+			strings.Contains(got.Refused.Error(), c.refused) && got.Score == 0),
+			"refused: %v, want %q, with the score %d", got.Refused, c.refused, got.Score)
+		expect.That(t, len(got.Signals) <= sdk.MaxSignals && got.Threat != "doom",
+			"kept %d signals and the threat %q", len(got.Signals), got.Threat)
+	})
 }
 
 func TestLongFactNamesReadAsAbsent(t *testing.T) {
 	t.Parallel()
 	longest := "config." + strings.Repeat("x", sdk.MaxFactName-len("config."))
 	sdk.Run(func(c *sdk.Check) sdk.Outcome {
-		if c.Get(sdk.TextFact(longest)) != "value" {
-			t.Errorf("a fact with a name of %d bytes is absent", len(longest))
-		}
-		if value, known := c.Fact(sdk.TextFact(longest + "x")); known || value != "" {
-			t.Errorf("a fact with a name of %d bytes reads %q", len(longest)+1, value)
-		}
+		expect.That(t, c.Get(sdk.TextFact(longest)) == "value", "a fact with a name of %d bytes is absent",
+			len(longest))
+		value, known := c.Fact(sdk.TextFact(longest + "x"))
+		expect.That(t, !known && value == "", "a fact with a name of %d bytes reads %q", len(longest)+1, value)
 		return sdk.Scored
 	}, sdk.Facts{longest: "value", longest + "x": "value"})
 }
@@ -292,9 +209,8 @@ func TestLogIsBounded(t *testing.T) {
 		return sdk.Scored
 	}, nil)
 	all := strings.Join(got.Log, "\n") + "\n" // in the host's format
-	if len(all) != sdk.LogBytes && len(all) != sdk.LogBytes+1 || got.Log[0] != "first" || got.Refused != nil {
-		t.Errorf("kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
-	}
+	expect.That(t, (len(all) == sdk.LogBytes || len(all) == sdk.LogBytes+1) && got.Log[0] == "first" &&
+		got.Refused == nil, "kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
 }
 
 func TestRunsAreIndependent(t *testing.T) {
@@ -304,8 +220,6 @@ func TestRunsAreIndependent(t *testing.T) {
 		return sdk.Scored
 	}
 	first, second := sdk.Run(layer, sdk.Facts{"a.a": "one"}), sdk.Run(layer, sdk.Facts{"a.a": "two"})
-	if len(first.Signals) != 1 || first.Signals[0].Text != "one" || len(second.Signals) != 1 ||
-		second.Signals[0].Text != "two" {
-		t.Errorf("two runs gave %v and %v", first.Signals, second.Signals)
-	}
+	expect.That(t, len(first.Signals) == 1 && first.Signals[0].Text == "one" && len(second.Signals) == 1 &&
+		second.Signals[0].Text == "two", "two runs gave %v and %v", first.Signals, second.Signals)
 }

@@ -24,6 +24,22 @@ const (
 // String returns the kind's name in sdk/ABI.md.
 func (k Kind) String() string { return [...]string{"text", "yes/no", "number", "list"}[k] }
 
+// TextFact describes a text of at most so many bytes.
+func TextFact(name string, bytes int, example, format string) Fact {
+	return Fact{name, Text, format, example, bytes}
+}
+
+// YesNoFact describes a fact that is yes or no.
+func YesNoFact(name, example, format string) Fact { return Fact{name, YesNo, format, example, 3} }
+
+// NumberFact describes a whole number of at most nine digits.
+func NumberFact(name, example, format string) Fact { return Fact{name, Number, format, example, 9} }
+
+// ListFact describes a list of at most so many bytes.
+func ListFact(name string, bytes int, example, format string) Fact {
+	return Fact{name, List, format, example, bytes}
+}
+
 // FactTable returns the facts that this package produces, in the order of ABI.md.
 func FactTable() []Fact { return slices.Clone(factTable) }
 

@@ -96,13 +96,10 @@ func TestReceiptOfABillionRecords(t *testing.T) {
 	issued.Proof.Checkpoint += "\u2014 witness.example.org " + base64.StdEncoding.EncodeToString(cosignature) + "\n"
 	r, text := again(t, issued)
 	result, err := r.Verify(signer.Public)
-	if err != nil || result.Size != size || result.Index != index || result.Chain != 3 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	expect.That(t, err == nil && result.Size == size && result.Index == index && result.Chain == 3, "%+v, %v", result,
+		err)
 	t.Logf("%d bytes", len(text))
-	if len(text) > 2500 {
-		t.Errorf("the receipt has %d bytes: %s", len(text), text)
-	}
+	expect.That(t, len(text) <= 2500, "the receipt has %d bytes: %s", len(text), text)
 }
 
 func TestPromisedOnly(t *testing.T) {
@@ -110,9 +107,7 @@ func TestPromisedOnly(t *testing.T) {
 	log := uniform{leaf: audit.Leaf(nonce, record)}
 	r, _ := again(t, issue(t, signer, log, 5, 0))
 	result, err := r.Verify(signer.Public)
-	if err != nil || result.Size != 0 || !result.Until.Equal(at) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	expect.That(t, err == nil && result.Size == 0 && result.Until.Equal(at), "%+v, %v", result, err)
 	for name, test := range map[string]struct {
 		size   int64
 		leaf   audit.Hash
@@ -128,16 +123,13 @@ func TestPromisedOnly(t *testing.T) {
 		published := uniform{leaf: test.leaf}
 		checkpoint := expect.Value(signer.SignTree(published.head(test.size)))(t)
 		result, err := r.Compare(signer.Public, checkpoint, published.read, test.now)
-		if errors.Is(err, ErrBroken) != test.broken || !test.broken && (err != nil ||
-			(result.Size > 0) != (test.size > 5)) {
-			t.Errorf("%s: %+v, %v", name, result, err)
-		}
+		expect.That(t, errors.Is(err, ErrBroken) == test.broken && (test.broken || err == nil &&
+			(result.Size > 0) == (test.size > 5)), "%s: %+v, %v", name, result, err)
 	}
 	proved := issue(t, signer, log, 5, 8)
 	checkpoint := expect.Value(signer.SignTree(log.head(4)))(t)
-	if _, err := proved.Compare(signer.Public, checkpoint, log.read, at); !errors.Is(err, ErrBroken) {
-		t.Errorf("a log that is shorter than a signed tree: %v", err)
-	}
+	expect.Error(t, "a log that is shorter than a signed tree",
+		expect.ErrorOf(proved.Compare(signer.Public, checkpoint, log.read, at)), ErrBroken)
 }
 
 // Every change of a receipt is found.
@@ -170,17 +162,11 @@ func TestAlteredReceipts(t *testing.T) {
 		r := fresh()
 		r.Record.Nonce, r.Record.Pseudonym = bytes.Clone(r.Record.Nonce), bytes.Clone(r.Record.Pseudonym)
 		alter(r)
-		if _, err := r.Verify(signer.Public); err == nil {
-			t.Errorf("%s: not found", name)
-		}
+		expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "%s: not found", name)
 	}
-	if _, err := fresh().Verify(signer.Public); err != nil {
-		t.Errorf("as issued: %v", err)
-	}
+	expect.NoError(t, expect.ErrorOf(fresh().Verify(signer.Public)))
 	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`} {
-		if _, err := Parse([]byte(text)); err == nil {
-			t.Errorf("%q was read", text)
-		}
+		expect.Failure(t, expect.ErrorOf(Parse([]byte(text))), "%q was read", text)
 	}
 }
 
@@ -192,22 +178,13 @@ func TestReceiptAfterRotation(t *testing.T) {
 	next := rotated.Hold(bytes.Repeat([]byte{7}, 32))
 	statement := expect.Value(rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour)))(t)
 	r := issue(t, rotated, log, 5, 8)
-	if _, err := r.Verify(signer.Public); err == nil {
-		t.Error("valid without the statement")
-	}
+	expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "valid without the statement")
 	r.Keys = []string{statement}
-	r, text := again(t, r)
-	if _, err := r.Verify(signer.Public); err != nil {
-		t.Error(err)
-	}
-	t.Logf("%d bytes", len(text))
+	r, _ = again(t, r)
+	expect.NoError(t, expect.ErrorOf(r.Verify(signer.Public)))
 	thief := issue(t, signer, log, 5, 8) // the old key signs a check that came later
 	thief.Keys = r.Keys
-	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the promise") {
-		t.Errorf("an old key's promise: %v", err)
-	}
+	expect.ErrorText(t, "an old key's promise", expect.ErrorOf(thief.Verify(signer.Public)), "key of the promise")
 	thief.Promise = r.Promise
-	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the checkpoint") {
-		t.Errorf("an old key's checkpoint: %v", err)
-	}
+	expect.ErrorText(t, "an old key's checkpoint", expect.ErrorOf(thief.Verify(signer.Public)), "key of the checkpoint")
 }

@@ -83,8 +83,7 @@ func TestAdmission(t *testing.T) {
 		for account, n := range test.before {
 			expect.NoError(t, expect.ErrorOf(g.Enter(account, n)))
 		}
-		_, err := g.Enter("a", test.checks)
-		expect.That(t, errors.Is(err, test.want), "%v, want %v", err, test.want)
+		expect.Error(t, "entering", expect.ErrorOf(g.Enter("a", test.checks)), test.want)
 	})
 }
 

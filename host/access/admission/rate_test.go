@@ -156,8 +156,8 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	got := l.accepted()
 	expect.That(t, len(got) == 1 && got["key"] == 0, "few uses are written: %v", got)
 	_ = l.Take("key", rate)
-	err := l.Settle(t.Context(), uses)
-	expect.That(t, err == nil && uses["key"] == 10, "%d uses are written, %v", uses["key"], err)
+	expect.NoError(t, l.Settle(t.Context(), uses))
+	expect.Equal(t, "uses that are written", uses["key"], 10)
 	uses["key"] += 1 << 60
 	expect.Error(t, "error", l.Settle(t.Context(), uses), nil)
 	c.pass(2 * RateWindow)
@@ -177,11 +177,10 @@ func TestRefusalsAreCheap(t *testing.T) {
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
-	if n := testing.AllocsPerRun(1000, func() {
+	n := testing.AllocsPerRun(1000, func() {
 		expect.That(t, l.Take("key", rate) != nil, "a use beyond the burst was accepted")
-	}); n > 1 {
-		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
-	}
+	})
+	expect.That(t, n <= 1, "a refusal takes %v allocations, want that of its error alone", n)
 	expect.Equal(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
 }
 

@@ -62,8 +62,8 @@ func TestExport(t *testing.T) {
 			want, pages := checksOf(n), 0
 			read := func(f Format) []byte {
 				ctx, end := context.WithCancel(t.Context())
-				e, err := NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ })
-				expect.NoError(t, err)
+				count := func() { pages++ }
+				e := expect.Value(NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, count))(t)
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
 				text := expect.Value(io.ReadAll(iotest.OneByteReader(e)))(t)
@@ -95,11 +95,10 @@ func TestBrokenExport(t *testing.T) {
 	defer e.Close()
 	text, err := io.ReadAll(e)
 	expect.That(t, err != nil && !json.Valid(text), "a part of an export reads as a whole one: %v, %s", err, text)
-	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
-	expect.NoError(t, err)
+	all.broken = 0
+	e = expect.Value(NewExport(t.Context(), all, check.Caller{}, Query{}, CSV, func() {}))(t)
 	e.Close()
 	expect.Error(t, "a closed export reads on", expect.ErrorOf(io.ReadAll(e)), context.Canceled)
-	all.broken = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	expect.Failure(t, expect.ErrorOf(NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {})),
@@ -118,8 +117,7 @@ func TestSelected(t *testing.T) {
 		want int
 	}{"all": {Query{}, 7}, "verdict": {Query{Verdict: check.Allow}, 5}, "type": {Query{Type: entity.Email}, 6},
 		"key": {Query{Key: "a"}, 3}, "all three": {Query{Verdict: check.Allow, Type: entity.Email, Key: "b"}, 4}} {
-		got := test.q.Selected(counts)
-		expect.That(t, got == test.want, "%s: %d, want %d", name, got, test.want)
+		expect.Equal(t, name, test.q.Selected(counts), test.want)
 	}
 }
 

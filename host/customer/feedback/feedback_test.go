@@ -123,7 +123,6 @@ func TestTallySignals(t *testing.T) {
 	}
 	expect.NoDiff(t, "difference", want, got)
 	for version, want := range map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 0} {
-		got := CountScored(labelled, "a", version)
-		expect.That(t, got == want, "a@%s scored %d values, want %d", version, got, want)
+		expect.Equal(t, "values that a@"+version+" scored", CountScored(labelled, "a", version), want)
 	}
 }

@@ -134,8 +134,7 @@ func TestFind(t *testing.T) {
 	} {
 		expect.Equal(t, fmt.Sprintf("%s (%s)", test.name, test.value), x.find(t, "acct_1", test.typ, test.value),
 			test.want)
-		got := x.find(t, "acct_2", test.typ, test.value)
-		expect.That(t, got == "", "%s (%s): another account found %q", test.name, test.value, got)
+		expect.Equal(t, test.name+": found by another account", x.find(t, "acct_2", test.typ, test.value), "")
 	}
 }
 
@@ -173,8 +172,8 @@ func TestPrecedence(t *testing.T) {
 		for _, g := range test.given {
 			m.add(t, g.account, g.id, g.action, g.kind, g.value)
 		}
-		got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com")
-		expect.That(t, got == test.want, "%q decides, want %q", got, test.want)
+		expect.Equal(t, "what decides", newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com"),
+			test.want)
 	})
 }
 
@@ -201,8 +200,7 @@ func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 		alter(e)
 		x := newClocked(m).load(t)
 		for _, account := range []string{"acct_1", "acct_2"} {
-			got := x.find(t, account, entity.Domain, "example.com")
-			expect.That(t, got == "", "%s: %s decides", account, got)
+			expect.Equal(t, "what decides for "+account, x.find(t, account, entity.Domain, "example.com"), "")
 		}
 		if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
 			t.Errorf("ignored %v, log %q", ids, x.log.String())
@@ -223,8 +221,8 @@ func TestExpiredOverrideDoesNotDecide(t *testing.T) {
 		want  string
 	}{{0, "ovr_1"}, {time.Hour - 1, "ovr_1"}, {time.Hour, ""}} {
 		x.at = start.Add(test.after)
-		got := x.load(t).find(t, "acct_1", entity.Domain, "example.com")
-		expect.That(t, got == test.want, "after %s: found %q, want %q", test.after, got, test.want)
+		expect.Equal(t, fmt.Sprint("found after ", test.after),
+			x.load(t).find(t, "acct_1", entity.Domain, "example.com"), test.want)
 	}
 }
 
@@ -237,9 +235,8 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	x := newClocked(m)
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
-		e, err := entity.Parse(typ, value, "")
-		expect.NoError(t, err)
-		_, err = x.Find(account, e)
+		e := expect.Value(entity.Parse(typ, value, ""))(t)
+		_, err := x.Find(account, e)
 		var unavailable *check.UnavailableError
 		expect.That(t, err == nil || errors.As(err, &unavailable) && unavailable.Reason() == "overrides",
 			"refused as %v", err)
@@ -254,8 +251,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 		own, others, phone bool
 	}{{maxAge, false, false, false}, {maxAge + 1, true, false, true}} {
 		x.at = start.Add(test.after)
-		err := x.Load(t.Context())
-		expect.Must(t, err != nil, "no error")
+		expect.Error(t, "loading", x.Load(t.Context()), m.err)
 		expect.That(t, refused("acct_1", entity.IBAN, "DE89370400440532013000") == test.own && refused("acct_2",
 			entity.Domain, "example.com") == test.others && refused("acct_2", entity.Phone,
 			"+49301234567") == test.phone && (x.Ready() == nil) == !test.own, "wrong after %s", test.after)
@@ -343,8 +339,7 @@ func TestMasked(t *testing.T) {
 		"+493012":                {Range, "+493... (6 digits)"},
 		"DE37040044":             {Bank, "DE...44"},
 	} {
-		got := target(t, test.kind, raw).Masked()
-		expect.That(t, got == test.want, "%s is shown as %q, want %q", raw, got, test.want)
+		expect.Equal(t, raw, target(t, test.kind, raw).Masked(), test.want)
 	}
 }
 

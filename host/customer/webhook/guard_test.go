@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -107,27 +109,28 @@ func countingSender(g *Guard, resolver *net.Resolver) (*sender, *atomic.Int32) {
 // No forbidden address is dialled, whether written in the URL or resolved by a real DNS server, with https or http.
 func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
-	names := map[string][][]netip.Addr{
-		"public.test.": {{netip.MustParseAddr("8.8.8.8")}},
-		"six.test.":    {{netip.MustParseAddr("2606:4700::1111")}},
-	}
+	zone := `
+		public.test. 60 IN A 8.8.8.8
+		six.test. 60 IN AAAA 2606:4700::1111
+		mixed.test. 60 IN A 127.0.0.1
+		mixed.test. 60 IN A 8.8.8.8
+		mixed.test. 60 IN AAAA ::1
+		empty.test. 60 IN TXT "no address"
+		alias.test. 60 IN CNAME n2.test.
+	`
 	var urls []string
 	for i, text := range forbidden {
-		addr := netip.MustParseAddr(text)
-		if addr.Zone() == "" {
-			names[fmt.Sprintf("n%d.test.", i)] = [][]netip.Addr{{addr}}
+		if addr := netip.MustParseAddr(text); addr.Zone() == "" {
+			kind := map[bool]string{true: "A", false: "AAAA"}[addr.Is4()]
+			zone += fmt.Sprintf("n%d.test. 60 IN %s %s\n", i, kind, text)
 			urls = append(urls, fmt.Sprintf("https://n%d.test/", i), fmt.Sprintf("http://n%d.test:443/", i),
 				"https://"+netip.AddrPortFrom(addr, 443).String())
 		}
 	}
 	urls = append(urls, "https://localhost/", "https://alias.test/", "http://public.test/", "https://public.test:22/",
 		"https://public.test:5432/", "https://mixed.test:6379/", "https://unknown.test/", "https://empty.test/")
-	names["empty.test."] = [][]netip.Addr{{}}
-	names["mixed.test."] = [][]netip.Addr{{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8"),
-		netip.MustParseAddr("::1")}}
-	server := startNameServer(t, names)
-	server.alias("alias.test.", "n2.test.")
-	c, dialled := countingSender(newGuard(t), server.Resolver)
+	resolver, _ := resolve(t, zone)
+	c, dialled := countingSender(newGuard(t), resolver)
 	for _, url := range urls {
 		want := noAddress
 		if isAddress(url) {
@@ -155,12 +158,18 @@ func TestDNSRebinding(t *testing.T) {
 	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the forbidden address was called")
 	}))
-	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
-		{netip.MustParseAddr("127.0.0.3")}}})
-	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, storetest.Discard())
+	resolver, server := resolve(t, "moves.test. 60 IN A 127.0.0.2")
+	c := newSender(newGuard(t, "127.0.0.2/32"), resolver, nil, storetest.Discard())
 	e := c.send(newDelivery("http://moves.test:" + port))
 	expect.Must(t, e.Delivered && hits.Load() == 1, "first attempt: %+v", e)
-	server.next("moves.test.")
+	server.Handle("moves.test", func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetReply(r)
+		if q := r.Question[0]; q.Qtype == dns.TypeA {
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: q.Qclass, Ttl: 60},
+				A: net.IPv4(127, 0, 0, 3)}}
+		}
+		_ = w.WriteMsg(m)
+	})
 	e = c.send(newDelivery("http://moves.test:" + port))
 	expect.That(t, !e.Delivered && e.Error == noAddress, "second attempt: %+v", e)
 }
@@ -177,8 +186,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, target.URL, code)
 	}))
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
-	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
-	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, storetest.Discard())
+	resolver, _ := resolve(t, "receiver.test. 60 IN A 127.0.0.1")
+	c := newSender(newGuard(t, "127.0.0.1/32"), resolver, nil, storetest.Discard())
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code)))
 		expect.That(t, e.Status == code && !e.Delivered, "%d: %+v", code, e)
@@ -193,8 +202,7 @@ func TestTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	names := startNameServer(t, map[string][][]netip.Addr{
-		"example.com.": {{netip.MustParseAddr("127.0.0.1")}}, "other.test.": {{netip.MustParseAddr("127.0.0.1")}}})
+	resolver, _ := resolve(t, "example.com. 60 IN A 127.0.0.1\nother.test. 60 IN A 127.0.0.1")
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	for name, test := range map[string]struct {
@@ -206,7 +214,7 @@ func TestTLS(t *testing.T) {
 		"another host":           {"other.test", roots, noTLS},
 		"an unknown authority":   {"example.com", x509.NewCertPool(), noTLS},
 	} {
-		e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
+		e := newSender(newGuard(t, "127.0.0.1/32"), resolver, test.roots,
 			storetest.Discard()).send(newDelivery("https://" + test.host + ":" + port))
 		expect.That(t, e.Delivered == (test.want == "") && e.Error == test.want, "%s: %+v, want %q", name, e, test.want)
 	}
@@ -229,78 +237,52 @@ func TestParseURL(t *testing.T) {
 		got, err := ParseURL(text)
 		expect.That(t, err == nil && got == want, "%s: %q, %v, want %q", text, got, err, want)
 	}
-	for text, want := range map[string]string{
-		"":                                 "begin with https",
-		"example.com":                      "begin with https",
-		"ftp://example.com":                "begin with https",
-		"javascript:alert(1)":              "begin with https",
-		"https:example.com":                "has no host",
-		"https://":                         "has no host",
-		"https://:443/":                    "has no host",
-		"https://good@127.0.0.1/":          "user",
-		"https://127.0.0.1#@good.example/": "fragment",
-		"https://good.example\\@127.0.0.1": "backslash",
-		"https://exam\tple.com":            "control",
-		"https://example.com/\nX: y":       "control",
-		" https://example.com":             "white space",
-		"https://example.com/\u0085":       "control",
-		"https://2130706433/":              "standard notation",
-		"https://0x7f000001/":              "standard notation",
-		"https://0x7f.1/":                  "standard notation",
-		"https://127.1/":                   "standard notation",
-		"https://example.0x7f/":            "standard notation",
-		"https://１２７.１/":                   "standard notation",
-		"https://127.0.0.1.5/":             "standard notation",
-		"https://0177.0.0.1/":              "standard notation",
-		"https://127.0.0.08/":              "standard notation",
-		"https://256.256.256.256/":         "standard notation",
-		"https://[fe80::1%25eth0]/":        "zone",
-		"https://[::1/":                    "not a URL",
-		"https://" + strings.Repeat("a", 64) + ".example/": "name",
-		"https://example..com":                             "name",
-		"https://exam_ple!.com":                            "name",
-		"https://example.com:0/":                           "port",
-		"https://example.com:65536/":                       "port",
-		"https://example.com:/":                            "port",
-		"https://example.com:0443/":                        "port",
-		"https://example.com:x/":                           "not a URL",
-		"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10): "more than 2048",
+	for want, texts := range map[string][]string{
+		"begin with https": {"", "example.com", "ftp://example.com", "javascript:alert(1)"},
+		"has no host":      {"https:example.com", "https://", "https://:443/"},
+		"user":             {"https://good@127.0.0.1/"},
+		"fragment":         {"https://127.0.0.1#@good.example/"},
+		"backslash":        {"https://good.example\\@127.0.0.1"},
+		"control":          {"https://exam\tple.com", "https://example.com/\nX: y", "https://example.com/\u0085"},
+		"white space":      {" https://example.com"},
+		"standard notation": {"https://2130706433/", "https://0x7f000001/", "https://0x7f.1/", "https://127.1/",
+			"https://example.0x7f/", "https://１２７.１/", "https://127.0.0.1.5/", "https://0177.0.0.1/",
+			"https://127.0.0.08/", "https://256.256.256.256/"},
+		"zone":      {"https://[fe80::1%25eth0]/"},
+		"not a URL": {"https://[::1/", "https://example.com:x/"},
+		"name": {"https://" + strings.Repeat("a", 64) + ".example/", "https://example..com",
+			"https://exam_ple!.com"},
+		"port": {"https://example.com:0/", "https://example.com:65536/", "https://example.com:/",
+			"https://example.com:0443/"},
+		"more than 2048": {"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10)},
 	} {
-		got, err := ParseURL(text)
-		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "url: ") && strings.Contains(err.Error(), want),
-			"%s: %q, %v, want an error with %q", text, got, err, want)
+		for _, text := range texts {
+			got, err := ParseURL(text)
+			expect.That(t, err != nil && strings.HasPrefix(err.Error(), "url: ") && strings.Contains(err.Error(), want),
+				"%s: %q, %v, want an error with %q", text, got, err, want)
+		}
 	}
 }
 
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	strict, permissive := newGuard(t), newGuard(t, "127.0.0.0/8")
-	for text, test := range map[string]struct{ strict, permissive bool }{
-		"https://example.com:8443/":      {true, true},
-		"https://8.8.8.8/":               {true, true},
-		"https://[2606:4700::1111]/":     {true, true},
-		"http://example.com/":            {false, true}, // its address may be allowed
-		"https://example.com:9000/":      {false, true},
-		"https://localhost/":             {false, true},
-		"https://redis/":                 {false, true},
-		"https://printer.local/":         {false, true},
-		"https://metadata.goog.internal": {false, true},
-		"http://127.0.0.1:8080/":         {false, true},
-		"http://10.0.0.1/":               {false, false},
-		"https://169.254.169.254/":       {false, false},
-		"https://[::ffff:10.0.0.1]/":     {false, false},
-		"https://[::ffff:127.0.0.1]/":    {false, true},
-		"https://１９２.168.0.1/":           {false, false},
-		"https://8.8.8.8:22/":            {false, false},
-		"http://8.8.8.8/":                {false, false},
-		"http://8.8.8.8:443/":            {false, false},
-		"https://user@example.com/":      {false, false},
+	for accepted, texts := range map[string][]string{
+		"by all": {"https://example.com:8443/", "https://8.8.8.8/", "https://[2606:4700::1111]/"},
+		// Their addresses may be allowed.
+		"with an allowed network": {"http://example.com/", "https://example.com:9000/", "https://localhost/",
+			"https://redis/", "https://printer.local/", "https://metadata.goog.internal", "http://127.0.0.1:8080/",
+			"https://[::ffff:127.0.0.1]/"},
+		"by none": {"http://10.0.0.1/", "https://169.254.169.254/", "https://[::ffff:10.0.0.1]/",
+			"https://１９２.168.0.1/", "https://8.8.8.8:22/", "http://8.8.8.8/", "http://8.8.8.8:443/",
+			"https://user@example.com/"},
 	} {
-		if err := strict.CheckURL(text); (err == nil) != test.strict {
-			t.Errorf("%s without allowed networks: %v, want accepted: %v", text, err, test.strict)
-		}
-		if err := permissive.CheckURL(text); (err == nil) != test.permissive {
-			t.Errorf("%s with an allowed network: %v, want accepted: %v", text, err, test.permissive)
+		for _, text := range texts {
+			err := strict.CheckURL(text)
+			expect.That(t, (err == nil) == (accepted == "by all"), "%s, accepted %s: %v without one", text, accepted,
+				err)
+			err = permissive.CheckURL(text)
+			expect.That(t, (err == nil) == (accepted != "by none"), "%s, accepted %s: %v with one", text, accepted, err)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -123,8 +122,8 @@ func TestResponsesAndFaults(t *testing.T) {
 		if test.serve != nil {
 			url = "http://" + receiver(t, test.serve)
 		}
-		names := startNameServer(t, map[string][][]netip.Addr{})
-		s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, storetest.Discard())
+		resolver, _ := resolve(t, "")
+		s := newSender(newGuard(t, "127.0.0.1/32"), resolver, nil, storetest.Discard())
 		s.timeout, s.bodyTimeout = time.Minute, time.Minute
 		e := s.send(newDelivery(url))
 		expect.That(t, e.Status == test.want.Status && e.Error == test.want.Error &&

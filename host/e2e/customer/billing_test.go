@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -17,13 +16,11 @@ import (
 	"github.com/stripe/stripe-go/v85/webhook"
 
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
 // stripeServer answers a host as Stripe does, for one customer. Packages billing and store test more of it.
 type stripeServer struct {
-	*testing.T
 	sync.Mutex
 	forms   []url.Values // of the checkouts
 	expired int
@@ -91,21 +88,17 @@ func (b browser) do(method, path string, form url.Values) (status int, location,
 
 var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
-// TestStripe buys a plan from a host whose Stripe sends no event: the host asks when the browser returns. The
+// stripeSecret signs the events of Stripe.
+const stripeSecret = "whsec_of_the_tests"
+
+// testStripe buys a plan from a host whose Stripe sends no event: the host asks when the browser returns. The
 // customer's other checkout is closed, and a declined card changes nothing later. Another customer's payment is known
 // by its event, unless that is forged.
-func TestStripe(t *testing.T) {
-	t.Parallel()
-	const secret = "whsec_of_the_tests"
-	stripe := &stripeServer{T: t, plan: "starter"}
-	server := httptest.NewServer(stripe)
-	t.Cleanup(server.Close)
-	host := hosttest.StartHost(t, hosttest.DataDir(t), postgrestest.Database(t), "--stripe-key=sk_test_1",
-		"--stripe-webhook-secret="+secret, "--stripe-url="+server.URL, "--stripe-tax",
-		"--links=terms=https://a.example/terms,imprint=https://a.example/imprint")
+func testStripe(t *testing.T, s *service) {
+	stripe := s.stripe
 	browse := func() browser {
 		return browser{t, &http.Client{Jar: expect.Value(cookiejar.New(nil))(t),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, host.URL}
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, s.URL}
 	}
 	b := browse()
 	for _, plan := range []string{"pro", "starter"} {
@@ -126,7 +119,7 @@ func TestStripe(t *testing.T) {
 		key = shownKey.FindStringSubmatch(page)
 		return key != nil
 	})
-	checked := hosttest.Post(http.DefaultClient, host.URL, key[1], hosttest.FleetBody)
+	checked := hosttest.Post(http.DefaultClient, s.URL, key[1], hosttest.FleetBody)
 	expect.Equal(t, "status of a check", checked.Status, 200)
 
 	_, _, page := b.do("GET", "/dashboard/plan/change?plan=pro", nil)
@@ -146,15 +139,15 @@ func TestStripe(t *testing.T) {
 			Payload: fmt.Appendf(nil, `{"object": "event", "id": "evt_1", "type": "checkout.session.completed",
 				"created": %d, "data": {"object": {"object": "checkout.session", "subscription": "sub_2"}}}`,
 				time.Now().Unix())})
-		status, _ := hosttest.Send(t, host, "", "POST", "/api/billing/stripe", string(signed.Payload),
+		status, _ := hosttest.Send(t, s.HostProcess, "", "POST", "/api/billing/stripe", string(signed.Payload),
 			"Stripe-Signature", signed.Header)
 		return status
 	}
 	expect.Equal(t, "status of a forged event", send("whsec_x"), 400)
 	status, _, _ = another.do("GET", "/checkout/done", nil)
 	expect.Equal(t, "status before the payment", status, 402)
-	expect.Equal(t, "status of a payment", send(secret), 200)
-	expect.Equal(t, "status of its repetition", send(secret), 200)
+	expect.Equal(t, "status of a payment", send(stripeSecret), 200)
+	expect.Equal(t, "status of its repetition", send(stripeSecret), 200)
 	stripe.becomes(func() { stripe.calls = nil })
 	_, _, page = another.do("GET", "/checkout/done", nil)
 	expect.That(t, shownKey.MatchString(page) && len(stripe.calls) == 0, "after the payment, calls %v: %s",

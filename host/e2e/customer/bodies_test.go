@@ -26,8 +26,8 @@ import (
 )
 
 var (
-	bodies   = flag.Int("bodies", 1_500, "bodies that TestBodies sends")
-	bodySeed = flag.Uint64("body-seed", 1, "seed of the bodies of TestBodies")
+	bodies   = flag.Int("bodies", 1_500, "bodies that are made from the schemas")
+	bodySeed = flag.Uint64("body-seed", 1, "seed of these bodies")
 )
 
 // bodyMaker makes bodies of requests from the schemas of the API: right ones, and those that are wrong in some place.
@@ -107,15 +107,12 @@ func (m *bodyMaker) body(s *openapi3.Schema) string {
 	return string(body)
 }
 
-// TestBodies sends bodies made from the schemas to every endpoint of a host. None is answered with 500. A million of
-// them: go test ./host/e2e/customer -run TestBodies -bodies 1000000 -timeout 2h.
-func TestBodies(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--trusted-proxies=127.0.0.0/8")
-	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
-	hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "--checks", "2000000000")
-	text := hosttest.Get(t, host.URL+"/openapi.json", "")
+// testBodies sends bodies made from the schemas to every endpoint of a host. None is answered with 500. A million of
+// them: go test ./host/e2e/customer -run TestService/bodies -bodies 1000000 -timeout 2h.
+func testBodies(t *testing.T, s *service) {
+	issued := s.account(t, "pro")
+	hosttest.Output(t, s.dir, s.database, "accounts", "quota", issued.Account, "--checks", "2000000000")
+	text := hosttest.Get(t, s.URL+"/openapi.json", "")
 	document := expect.Value(openapi3.NewLoader().LoadFromData([]byte(text)))(t)
 	var paths []string
 	schemas := map[string]*openapi3.Schema{}
@@ -134,7 +131,7 @@ func TestBodies(t *testing.T) {
 			for n := range *bodies / workers {
 				path := paths[n%len(paths)]
 				body := m.body(schemas[path])
-				status, text := hosttest.Send(t, host, issued.Secret, "POST", path, body, "Content-Type",
+				status, text := hosttest.Send(t, s.HostProcess, issued.Secret, "POST", path, body, "Content-Type",
 					"application/json", "X-Forwarded-For", fmt.Sprintf("10.%d.%d.%d", m.IntN(256), m.IntN(256),
 						m.IntN(256)))
 				expect.That(t, status < 500, "%s %q: %d %s", path, body, status, text)

@@ -60,10 +60,9 @@ func TestErasedMeansErased(t *testing.T) {
 	traces := tracesOf(t, conn)
 	execAll(t, conn, "ANALYZE", "CHECKPOINT")
 	before := search(t, traces, files)
-	for what := range traces {
-		if len(before[what]) == 0 && !strings.HasPrefix(what, "text ") { // texts are stored encrypted
-			t.Errorf("the search proves nothing: before the erasure, it does not find the %s", what)
-		}
+	for what := range traces { // texts are stored encrypted
+		expect.That(t, len(before[what]) != 0 || strings.HasPrefix(what, "text "),
+			"the search proves nothing: before the erasure, it does not find the %s", what)
 	}
 	for _, who := range []string{aboutJane, aboutCompany} {
 		status, erased := hosttest.Ask(t, host, key, "POST", "/gdpr/erase", who)
@@ -73,15 +72,11 @@ func TestErasedMeansErased(t *testing.T) {
 	hosttest.Has(t, text, "erased in 2 erasures)")
 	dump := expect.Value(exec.Command("pg_dump", "--dbname="+cluster.URL()).Output())(t)
 	for what, trace := range traces {
-		expect.That(t, !bytes.Contains(dump, trace) && !bytes.Contains(dump, []byte(hex.EncodeToString(trace))),
-			"the dump contains the %s", what)
+		expect.That(t, !contains(dump, trace), "the dump contains the %s", what)
 	}
 	host.Stop(t, syscall.SIGTERM)
-	guide, err := os.ReadFile("../../../docs/privacy.md")
-	expect.NoError(t, err)
-	expect.That(t, strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n"),
-		"docs/privacy.md does not have these statements: %q", cleaning)
-	start := time.Now()
+	expect.That(t, strings.Contains(hosttest.ReadText(t, "../../../docs/privacy.md"),
+		strings.Join(cleaning, ";\n")+";\n"), "docs/privacy.md does not have these statements: %q", cleaning)
 	for _, statement := range cleaning {
 		execAll(t, conn, statement)
 		if statement == showRecycle {
@@ -90,14 +85,12 @@ func TestErasedMeansErased(t *testing.T) {
 			})
 		}
 	}
-	t.Log("cleaning took", time.Since(start))
 	for what, found := range search(t, traces, files) {
 		expect.That(t, len(found) == 0, "the database's files contain the %s: %v", what, found)
 	}
 	for what, found := range search(t, traces, data) {
-		if len(found) > 0 && !strings.HasPrefix(what, "reference ") { // logs keep references for 30 days
-			t.Errorf("the host's files contain the %s: %v", what, found)
-		}
+		expect.That(t, len(found) == 0 || strings.HasPrefix(what, "reference "), // logs keep references for 30 days
+			"the host's files contain the %s: %v", what, found)
 	}
 }
 
@@ -125,12 +118,10 @@ func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string
 	call("/api/overrides", `{"action":"block","reason":"`+secretNote+`","email":"`+janeMail+
 		`","expires_at":"`+time.Now().UTC().AddDate(0, 0, 7).Format(check.TimeFormat)+`"}`)
 	var blocked map[string]any
-	if !hosttest.Repeat(func() bool { // hosts read overrides each second
+	expect.Until(t, "the override, which hosts read each second", func() bool {
 		blocked = call("/api/check", aboutJane)
 		return blocked["verdict"] == "block"
-	}) {
-		t.Fatalf("checked: %v", blocked)
-	}
+	})
 	hosttest.Next(t, calls)
 	call("/api/check", `{"domain":"`+company+`","email":"`+janeMail+`"}`) // a link in the graph
 	call("/api/check/batch", `{"checks":[`+aboutJane+`,`+aboutCompany+`,{"phone":"+4915123456789"}]}`)
@@ -153,20 +144,18 @@ func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
 	t.Helper()
 	traces := map[string][]byte{"text value": []byte(janeMail), "text domain": []byte(company),
 		"text note": []byte(secretNote)}
-	rows, err := conn.Query(t.Context(), `
+	rows := expect.Value(conn.Query(t.Context(), `
 		SELECT 'pseudonym ' || seq, pseudonym FROM audit_records WHERE kind = 'check' AND type IN ('email', 'domain')
 		UNION ALL SELECT 'nonce ' || seq, nonce FROM audit_records WHERE kind = 'check' AND type IN ('email', 'domain')
 		UNION ALL SELECT 'reference ' || seq, convert_to(ref, 'UTF8') FROM audit_records
 			WHERE kind = 'check' AND type IN ('email', 'domain')
-		UNION ALL SELECT 'node of ' || kind, node FROM graph_sightings WHERE kind IN ('email', 'domain')`)
-	expect.NoError(t, err)
-	for rows.Next() {
-		var what string
-		var trace []byte
-		expect.NoError(t, rows.Scan(&what, &trace))
-		traces[what] = trace
-	}
-	expect.NoError(t, rows.Err())
+		UNION ALL SELECT 'node of ' || kind, node FROM graph_sightings WHERE kind IN ('email', 'domain')`))(t)
+	var what string
+	var trace []byte
+	expect.Value(pgx.ForEachRow(rows, []any{&what, &trace}, func() error {
+		traces[what] = bytes.Clone(trace)
+		return nil
+	}))(t)
 	expect.Must(t, len(traces) >= 15, "only %d traces", len(traces))
 	return traces
 }
@@ -179,14 +168,6 @@ func execAll(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-// unlessGone returns err, unless a file was deleted while the folder was read.
-func unlessGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // search returns the files below a folder that contain each trace, as bytes or in hexadecimal.
 func search(t *testing.T, traces map[string][]byte, below string) map[string][]string {
 	t.Helper()
@@ -195,20 +176,24 @@ func search(t *testing.T, traces map[string][]byte, below string) map[string][]s
 		if err == nil && (entry.Name() == "layers" || entry.Name() == "compiled") { // which are older than the checks
 			return fs.SkipDir
 		}
-		if err != nil || !entry.Type().IsRegular() {
-			return unlessGone(err)
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return unlessGone(err)
+		var content []byte
+		if err == nil && entry.Type().IsRegular() {
+			content, err = os.ReadFile(path)
 		}
 		for what, trace := range traces {
-			if bytes.Contains(content, trace) || bytes.Contains(content, []byte(hex.EncodeToString(trace))) {
+			if contains(content, trace) {
 				found[what] = append(found[what], strings.TrimPrefix(path, below))
 			}
 		}
-		return nil
+		if errors.Is(err, fs.ErrNotExist) { // it was deleted meanwhile
+			return nil
+		}
+		return err
 	})
 	expect.NoError(t, err)
 	return found
+}
+
+func contains(content, trace []byte) bool {
+	return bytes.Contains(content, trace) || bytes.Contains(content, []byte(hex.EncodeToString(trace)))
 }

@@ -3,6 +3,7 @@ package customer
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -14,37 +15,23 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"assay.example/client"
+	"assay/host/check"
 	"assay/host/customer/privacy"
+	"assay/host/entity"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
+	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry/expect"
 	"assay/sdk/receipt"
 )
 
 // busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
 var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|TimeoutError")
-
-// TestClients runs customers' programs against one host: the official clients, as they are here and as a release packs
-// them, and the clients and receivers of examples/.
-func TestClients(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
-	s := &service{host, dir, database}
-	// The first call of a layer is its slowest.
-	hosttest.CheckUntilComplete(host, s.account(t, "pro").Secret, `{"email":"jane@paypa1-secure-login.xyz"}`)
-	for name, test := range map[string]func(*testing.T, *service){"official": testOfficialClients,
-		"installed": testInstalledClients, "examples": testExamples, "receivers": testReceivers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, s)
-		})
-	}
-}
 
 // testExamples runs the clients of examples/.
 func testExamples(t *testing.T, s *service) {
@@ -90,10 +77,11 @@ func testExamples(t *testing.T, s *service) {
 	}
 }
 
-// testOfficialClients runs the official clients over a relay that loses the first answer to each request: they send it
+// testClients runs the official clients over a relay that loses the first answer to each request: they send it
 // again, and it is counted once. The account has so many checks of one value that their export and erasure run in the
 // background.
-func testOfficialClients(t *testing.T, s *service) {
+func testClients(t *testing.T, s *service) {
+	var clients atomic.Int32
 	for name, run := range map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
@@ -110,8 +98,9 @@ func testOfficialClients(t *testing.T, s *service) {
 			const earlier = privacy.AtOnce
 			key := s.account(t, "pro").Secret
 			month := time.Now().UTC().Month()
-			repeatChecks(t, s.HostProcess, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
-			relay := &losingRelay{to: s.URL, attempts: map[string]int{}}
+			s.record(t, key, "paypa1-secure-login.xyz", earlier)
+			from := fmt.Sprint("198.51.100.", clients.Add(1))
+			relay := &losingRelay{to: s.URL, from: from, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
 			defer server.Close()
 			run(t, server.URL, key)
@@ -157,13 +146,21 @@ func customerOperations(t *testing.T) (all []*regexp.Regexp) {
 	return all
 }
 
-// repeatChecks makes n checks with one body, in batches.
-func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n int) {
+// record adds checks of a domain to an account, as a host does that has made them.
+func (s *service) record(t *testing.T, key, domain string, n int) {
 	t.Helper()
-	batch := `{"checks":[` + strings.Repeat(body+",", 99) + body + `]}`
-	for range n / 100 {
-		status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch", batch)
-		expect.Must(t, status == http.StatusOK, "a batch got %d", status)
+	b := hosttest.OpenStore(t, s.dir, s.database)
+	caller := expect.Value(b.Store.Authenticate(t.Context(), key))(t)
+	ledger := storetest.Close(t, expect.Value(b.Store.NewLedger(store.LedgerConfig{}))(t))
+	var records []check.Record
+	for range n {
+		r := storetest.At(storetest.Decided(caller, storetest.Parse(t, entity.Domain, domain), check.Block),
+			time.Now().UTC().Truncate(time.Millisecond))
+		r.Decision.Revision = 1
+		records = append(records, r)
+	}
+	for call := range slices.Chunk(records, check.MaxBatch) {
+		expect.NoError(t, ledger.Append(t.Context(), call...))
 	}
 }
 
@@ -191,97 +188,99 @@ func goClient(t *testing.T, url, key string) {
 	assay := client.New(url, key)
 	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
 	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
-	result, err := assay.Check(t.Context(), valid)
-	expect.Must(t, err == nil && result.Type == "domain", "check: %+v, %v", result, err)
-	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
-	expect.That(t, err == nil && batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v, %v",
-		batch, err)
-	expect.Error(t, "feedback", assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}),
-		nil)
+	ctx := t.Context()
+	result := expect.Value(assay.Check(ctx, valid))(t)
+	expect.Equal(t, "type", result.Type, "domain")
+	batch := expect.Value(assay.CheckBatch(ctx, []client.Request{valid, invalid}))(t)
+	expect.That(t, batch[0].Ref != "" && batch[0].Error == "" && batch[1].Error != "", "batch: %+v", batch)
+	expect.NoError(t, assay.GiveFeedback(ctx, client.Feedback{Ref: result.Ref, Label: "legitimate"}))
 	goClientRecords(t, assay, result)
-	expect.Error(t, "revoking feedback", assay.RevokeFeedback(t.Context(), result.Ref), nil)
-	_, err = assay.Check(t.Context(), invalid)
+	expect.NoError(t, assay.RevokeFeedback(ctx, result.Ref))
+	_, err := assay.Check(ctx, invalid)
 	refused := (*client.Error)(nil)
 	expect.That(t, errors.As(err, &refused) && refused.Status == http.StatusBadRequest && refused.Field == "email" &&
 		strings.HasPrefix(refused.RequestID, "req_"), "error of an invalid check: %#v", err)
-	proof, err := assay.Receipt(t.Context(), result.Ref)
-	expect.That(t, err == nil && strings.Contains(string(proof), result.Ref), "receipt: %s, %v", proof, err)
-	expect.Error(t, "receipt", expect.ErrorOf(receipt.Parse(proof)), nil)
-	explained, err := assay.Explain(t.Context(), result.Ref, valid)
-	expect.That(t, err == nil && explained.Score == result.Score && len(explained.Text) != 0 &&
-		explained.DecidedBy != nil && len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block,
-		"explanation: %+v, %v", explained, err)
-	asked, err := assay.AskReview(t.Context(), client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
-		Request: valid})
-	expect.That(t, err == nil && asked.State == "asked" && asked.Value != nil, "asking for a review: %+v, %v", asked,
-		err)
-	review, err := assay.Review(t.Context(), result.Ref)
-	expect.That(t, err == nil && review.Reason == "Our shop.", "review: %+v, %v", review, err)
-	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
+	proof := expect.Value(assay.Receipt(ctx, result.Ref))(t)
+	expect.That(t, strings.Contains(string(proof), result.Ref), "receipt: %s", proof)
+	expect.NoError(t, expect.ErrorOf(receipt.Parse(proof)))
+	explained := expect.Value(assay.Explain(ctx, result.Ref, valid))(t)
+	expect.That(t, explained.Score == result.Score && len(explained.Text) != 0 && explained.DecidedBy != nil &&
+		len(explained.DecidedBy.Reasons) != 0 && explained.Today.Verdict == client.Block, "explanation: %+v", explained)
+	asked := expect.Value(assay.AskReview(ctx, client.ReviewRequest{Ref: result.Ref, Reason: "Our shop.",
+		Request: valid}))(t)
+	expect.That(t, asked.State == "asked" && asked.Value != nil, "asking for a review: %+v", asked)
+	expect.Equal(t, "reason", expect.Value(assay.Review(ctx, result.Ref))(t).Reason, "Our shop.")
 	var export struct {
 		Checks []struct{ Ref string }
 		Total  int
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &export)
-	}
-	expect.That(t, err == nil && export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks, %v",
-		len(export.Checks), export.Total, err)
-	err = assay.Erase(t.Context(), client.Subject{Ref: result.Ref})
-	expect.That(t, err == nil, "erasure: %v", err)
+	expect.NoError(t, json.Unmarshal(expect.Value(assay.Export(ctx, client.Subject{Domain: valid.Domain}))(t), &export))
+	expect.That(t, export.Total == 1002 && len(export.Checks) == 1002, "export: %d of %d checks", len(export.Checks),
+		export.Total)
+	expect.NoError(t, assay.Erase(ctx, client.Subject{Ref: result.Ref}))
 }
 
 // goClientRecords looks at a check with the feedback legitimate, and at what else the account has.
 func goClientRecords(t *testing.T, assay *client.Client, result client.Result) {
 	t.Helper()
-	found := 0
-	for check, err := range assay.Search(t.Context(), client.Query{Verdict: client.Block, From: result.Timestamp}) {
+	ctx, found := t.Context(), 0
+	for check, err := range assay.Search(ctx, client.Query{Verdict: client.Block, From: result.Timestamp}) {
 		expect.NoError(t, err)
 		if check.Ref == result.Ref && check.Score == result.Score {
 			found++
 		}
 	}
-	shown, err := assay.RecordedCheck(t.Context(), result.Ref)
-	expect.That(t, err == nil && found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
-		shown.Feedback.Label == "legitimate", "found %d times, check: %+v, %v", found, shown, err)
-	for event, err := range assay.Events(t.Context(), 0) {
+	shown := expect.Value(assay.RecordedCheck(ctx, result.Ref))(t)
+	expect.That(t, found == 1 && shown.Type == "domain" && shown.Feedback != nil &&
+		shown.Feedback.Label == "legitimate", "found %d times, check: %+v", found, shown)
+	for event, err := range assay.Events(ctx, 0) {
 		t.Errorf("an account without an endpoint has the event %+v, %v", event, err)
 	}
-	table, err := assay.ExportChecks(t.Context(), "csv", client.Query{From: result.Timestamp})
-	expect.That(t, err == nil && strings.Contains(string(table), result.Ref), "table: %s, %v", table, err)
-	used, err := assay.Usage(t.Context(), result.Timestamp.UTC().Format("2006-01"))
-	expect.That(t, err == nil && used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v, %v", used,
-		err)
-	override, err := assay.SetOverride(t.Context(), client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
-		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)})
-	all, listing := assay.Overrides(t.Context())
-	expect.That(t, err == nil && listing == nil && len(all) == 1 && all[0].ID == override.ID &&
-		all[0].Kind == override.Kind, "override: %+v, %v; %+v, %v", override, err, all, listing)
-	expect.Error(t, "removing an override", assay.RemoveOverride(t.Context(), override.ID), nil)
-	tried, err := assay.CheckPublic(t.Context(), result.Query)
-	expect.That(t, err == nil && tried.Score == result.Score, "public check: %+v, %v", tried, err)
-	subject, err := assay.SubjectRef(t.Context(), client.Subject{Domain: result.Query})
-	expect.That(t, err == nil && strings.HasPrefix(subject, "sub_"), "subject %q, %v", subject, err)
+	table := expect.Value(assay.ExportChecks(ctx, "csv", client.Query{From: result.Timestamp}))(t)
+	expect.That(t, strings.Contains(string(table), result.Ref), "table: %s", table)
+	used := expect.Value(assay.Usage(ctx, result.Timestamp.UTC().Format("2006-01")))(t)
+	expect.That(t, used.Quota == 1500 && used.Used >= 2 && len(used.Counts) != 0, "usage: %+v", used)
+	override := expect.Value(assay.SetOverride(ctx, client.OverrideRequest{Action: client.Allow, Reason: "Our shop.",
+		RegistrableDomain: "example.net", ExpiresAt: time.Now().Add(time.Hour)}))(t)
+	all := expect.Value(assay.Overrides(ctx))(t)
+	expect.That(t, len(all) == 1 && all[0].ID == override.ID && all[0].Kind == override.Kind, "%+v; %+v", override, all)
+	expect.NoError(t, assay.RemoveOverride(ctx, override.ID))
+	expect.Equal(t, "score without a key", expect.Value(assay.CheckPublic(ctx, result.Query))(t).Score, result.Score)
+	subject := expect.Value(assay.SubjectRef(ctx, client.Subject{Domain: result.Query}))(t)
+	expect.That(t, strings.HasPrefix(subject, "sub_"), "subject %q", subject)
 }
 
 // testProgram returns a client's own test program, which calls the host that ASSAY_URL names besides.
 func testProgram(install string, command ...string) func(t *testing.T, url, key string) {
 	return func(t *testing.T, url, key string) {
 		t.Helper()
-		if _, err := exec.LookPath(command[0]); err != nil {
-			t.Skipf("this test needs %s (%s): %v", command[0], install, err)
-		}
-		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		cmd.Env = append(cmd.Environ(), "ASSAY_URL="+url, "ASSAY_KEY="+key, "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		expect.Must(t, err == nil, "%v\n%s", err, out)
+		needs(t, command[0], install)
+		runProgram(t, []string{"ASSAY_URL=" + url, "ASSAY_KEY=" + key, "PYTHONDONTWRITEBYTECODE=1"}, command...)
 	}
+}
+
+// needs skips a test that runs a program which is not installed.
+func needs(t *testing.T, program, install string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("this test needs %s (%s): %v", program, install, err)
+	}
+}
+
+// runProgram runs a program, which must succeed.
+func runProgram(t *testing.T, environment []string, command ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Env = append(cmd.Environ(), environment...)
+	out, err := cmd.CombinedOutput()
+	expect.Must(t, err == nil, "%v\n%s", err, out)
 }
 
 // losingRelay passes requests to a host. It waits for the first answer to each request and then closes the client's
 // connection without it. Requests with different keys are different.
 type losingRelay struct {
-	to string
+	to   string
+	from string // the client's address, which has checks without a key of its own
 
 	mu       sync.Mutex
 	attempts map[string]int // by method, path and Idempotency-Key
@@ -293,6 +292,7 @@ func (l *losingRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	forwarded.Header, forwarded.ContentLength = r.Header.Clone(), r.ContentLength
+	forwarded.Header.Set("X-Forwarded-For", l.from)
 	response, err := http.DefaultClient.Do(forwarded)
 	if err != nil {
 		panic(http.ErrAbortHandler)

@@ -26,9 +26,7 @@ func testReceivers(t *testing.T, s *service) {
 	b := hosttest.OpenStore(t, s.dir, s.database)
 	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
-		"../../../examples/receiver-go").CombinedOutput()
-	expect.Must(t, err == nil, "%v\n%s", err, out)
+	runProgram(t, nil, "go", "build", "-o", built, "../../../examples/receiver-go")
 	for name, command := range map[string][]string{
 		"go":     {built},
 		"node":   {"node", "../../../examples/receiver-node/receiver.mjs"},
@@ -36,9 +34,7 @@ func testReceivers(t *testing.T, s *service) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skipf("this test needs %s: %v", command[0], err)
-			}
+			needs(t, command[0], "see examples/README.md")
 			issued := s.account(t, "pro")
 			secret := expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example"))(t)
 			url, lines := startReceiver(t, secret, command...)
@@ -85,8 +81,7 @@ func testReceivers(t *testing.T, s *service) {
 				expect.That(t, status/100 == 4, "%s: status %d", name, status)
 			}
 			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
-			status := forge(t, url, secret, "chk_1", body, body, now)
-			expect.That(t, status == 204, "after an aborted request: status %d", status)
+			expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
 			got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
 			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
 			// Only one of these requests was accepted, once: the next line is the next event's.
@@ -221,9 +216,7 @@ console.log((await assay.check({ domain: "paypa1-secure-login.xyz" })).verdict);
 func testInstalledClients(t *testing.T, s *service) {
 	typeScriptClient(t, "../../../sdk/typescript") // a release needs its compiler
 	release := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "../../../.ci/clients", release).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runProgram(t, nil, "../../../.ci/clients", release)
 	for _, file := range []string{"assay-client-*.tgz", "assay_client-*-py3-none-any.whl",
 		"go/assay.example/client/@v/v*.zip"} {
 		name := strings.Replace(file, "*", installation.Version, 1)
@@ -234,9 +227,7 @@ func testInstalledClients(t *testing.T, s *service) {
 	for language, c := range installed {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(c.needs); err != nil {
-				t.Skipf("this test needs %s: %v", c.needs, err)
-			}
+			needs(t, c.needs, "see sdk/"+language)
 			folder := t.TempDir()
 			run := func(script string) (string, error) {
 				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)

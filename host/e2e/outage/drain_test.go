@@ -42,9 +42,8 @@ func TestDrain(t *testing.T) {
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	open := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer open.CloseIdleConnections()
-	if a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-		t.Fatalf("before the signal: %+v", a)
-	}
+	a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody)
+	expect.Must(t, a.Status == 200, "before the signal: %+v", a)
 	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
 	wantMessage("STOPPING=1\nEXTEND_TIMEOUT_USEC=640000000")
 	expect.Until(t, "the host not to be ready", func() bool {
@@ -56,17 +55,14 @@ func TestDrain(t *testing.T) {
 		"an open connection": open,
 		"a new connection":   {Transport: &http.Transport{DisableKeepAlives: true}},
 	} {
-		if a := hosttest.Post(client, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
-			t.Errorf("on %s of a draining host: %+v", name, a)
-		}
+		a := hosttest.Post(client, host.URL, issued.Secret, hosttest.FleetBody)
+		expect.That(t, a.Status == 200, "on %s of a draining host: %+v", name, a)
 	}
 	host.Stop(t, syscall.SIGTERM)
 	log := hosttest.ReadText(t, filepath.Join(dir, "logs", "assay.log"))
 	for _, phase := range []string{"draining: not ready, still serving", "stopping: no longer accepting", `"stopped"`} {
 		_, after, found := strings.Cut(log, phase)
-		if !found {
-			t.Fatalf("the log lacks %q, or has it too early:\n%s", phase, log)
-		}
+		expect.Must(t, found, "the log lacks %q, or has it too early:\n%s", phase, log)
 		log = after
 	}
 }
@@ -75,8 +71,7 @@ func TestDrainSetting(t *testing.T) {
 	t.Parallel()
 	tty := expect.Value(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer tty.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	expect.NoError(t, err)
+	null := expect.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	defer null.Close()
 	second, negative, hour := time.Second, -time.Second, time.Hour
 	for name, test := range map[string]struct {
@@ -90,14 +85,9 @@ func TestDrainSetting(t *testing.T) {
 		"with its output hidden": {nil, null, 5 * time.Second},
 	} {
 		cfg := &installation.Config{Drain: test.set}
-		if got := cfg.DrainTime(&terminal.Terminal{Err: test.err}); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
+		expect.Equal(t, name, cfg.DrainTime(&terminal.Terminal{Err: test.err}), test.want)
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
-		err := (&installation.Config{Drain: bad}).ValidateDrain()
-		if err == nil || !strings.Contains(err.Error(), "ASSAY_DRAIN") {
-			t.Errorf("%v: %v", *bad, err)
-		}
+		expect.ErrorText(t, bad.String(), (&installation.Config{Drain: bad}).ValidateDrain(), "ASSAY_DRAIN")
 	}
 }

@@ -42,9 +42,8 @@ func TestFetch(t *testing.T) {
 	source := expect.Value(Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"}))(t)
 	data, err := io.ReadAll(source)
 	_ = source.Close()
-	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || source.BytesRead() != int64(len(data)) {
-		t.Errorf("fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
-	}
+	expect.That(t, err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) && source.BytesRead() == int64(len(data)),
+		"fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
 
 	for from, want := range map[string]string{
 		server.URL + "/none?key=secret": "404 Not Found",
@@ -92,9 +91,8 @@ func TestRedirectsIntoOwnNetwork(t *testing.T) {
 		"https://169.254.169.254/", "https://[::1]:" + port,
 		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
 	} {
-		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
-		expect.That(t, err != nil && strings.Contains(err.Error(), "not a public address"), "redirected to %s: %v", to,
-			err)
+		request := Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)}
+		expect.ErrorText(t, "redirected to "+to, expect.ErrorOf(Fetch(t.Context(), request)), "not a public address")
 	}
 	source, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=/here"})
 	expect.Must(t, err == nil, "redirected within the publisher: %v", err)

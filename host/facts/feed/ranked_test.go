@@ -46,11 +46,8 @@ func zipArchive(t *testing.T, contents ...string) []byte {
 	var buffer bytes.Buffer
 	w := zip.NewWriter(&buffer)
 	for i, text := range contents {
-		f, err := w.Create(fmt.Sprintf("top-%dm.csv", i+1))
-		if err == nil {
-			_, err = f.Write([]byte(text))
-		}
-		expect.NoError(t, err)
+		f := expect.Value(w.Create(fmt.Sprintf("top-%dm.csv", i+1)))(t)
+		expect.Value(f.Write([]byte(text)))(t)
 	}
 	expect.NoError(t, w.Close())
 	return buffer.Bytes()

@@ -44,70 +44,35 @@ func (DNS) Name() string { return "dns" }
 func (DNS) Table() []entity.Fact { return slices.Clone(dnsTable) }
 
 var dnsTable = []entity.Fact{
-	{
-		Name: "dns.status", Bytes: 8, Example: "ok",
-		Format: "status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an " +
-			"alias of a missing name) or servfail",
-	},
-	{
-		Name: "dns.a", Bytes: 127, Kind: entity.List, Example: "93.184.215.14",
-		Format: "public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none",
-	},
-	{
-		Name: "dns.aaaa", Bytes: 319, Kind: entity.List, Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c",
-		Format: "public IPv6 addresses, sorted, the first 8, separated by spaces; absent if none",
-	},
-	{
-		Name: "dns.special", Bytes: 127, Kind: entity.List, Example: "loopback",
-		Format: "kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, " +
-			"shared, link_local, documentation, benchmark, multicast, reserved; absent if all are public",
-	},
-	{
-		Name: "dns.networks", Kind: entity.Number, Bytes: 9, Example: "1",
-		Format: "number of different /16 networks of the public IPv4 addresses, from at most 32 addresses",
-	},
-	{
-		Name: "dns.ttl", Kind: entity.Number, Bytes: 9, Example: "300",
-		Format: "seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting",
-	},
-	{
-		Name: "dns.alias", Bytes: 253, Example: "shops.myshopify.com",
-		Format: "the end of the chain of aliases (CNAME); absent if none",
-	},
-	{
-		Name: "dns.zone", Bytes: 8, Example: "ok",
-		Format: "status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, " +
-			"dangling or servfail",
-	},
-	{
-		Name: "dns.ns", Bytes: 2031, Kind: entity.List, Example: "a.iana-servers.net b.iana-servers.net",
-		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " + "none",
-	},
-	{
-		Name: "dns.wildcard", Kind: entity.YesNo, Bytes: 3, Example: "no",
-		Format: "yes or no: whether the registrable domain answers for every name below it, so that a name's " +
-			"existence says nothing",
-	},
-	{
-		Name: "dns.mx", Bytes: 2031, Kind: entity.List, Example: "aspmx.l.google.com",
-		Format: "mail servers of the mail domain (for a domain: of the registrable domain), by preference, " +
-			"the first 8; none; or null if it accepts no mail (RFC 7505)",
-	},
-	{
-		Name: "dns.spf", Bytes: 8, Example: "softfail",
-		Format: "who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only " +
-			"listed senders), softfail, neutral or pass_all (anyone)",
-	},
-	{
-		Name: "dns.dmarc", Bytes: 10, Example: "reject",
-		Format: "requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine " +
-			"or reject",
-	},
-	{
-		Name: "dns.dnssec", Bytes: 9, Example: "unsigned",
-		Format: "DNSSEC status of the registrable domain: validated (by the resolver), signed (not " +
-			"validated), unsigned or bogus",
-	},
+	entity.TextFact("dns.status", 8, "ok", "status of the name itself: ok, nodata (no address), nxdomain (no such "+
+		"name), dangling (an alias of a missing name) or servfail"),
+	entity.ListFact("dns.a", 127, "93.184.215.14", "public IPv4 addresses, sorted, the first 8, separated by "+
+		"spaces; absent if none"),
+	entity.ListFact("dns.aaaa", 319, "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "public IPv6 addresses, sorted, the "+
+		"first 8, separated by spaces; absent if none"),
+	entity.ListFact("dns.special", 127, "loopback", "kinds of non-public IPv4 addresses, separated by spaces: "+
+		"unspecified, loopback, private, shared, link_local, documentation, benchmark, multicast, reserved; absent "+
+		"if all are public"),
+	entity.NumberFact("dns.networks", "1", "number of different /16 networks of the public IPv4 addresses, from at "+
+		"most 32 addresses"),
+	entity.NumberFact("dns.ttl", "300", "seconds for which the resolver may cache the IPv4 addresses: at most the "+
+		"owner's setting"),
+	entity.TextFact("dns.alias", 253, "shops.myshopify.com", "the end of the chain of aliases (CNAME); absent if "+
+		"none"),
+	entity.TextFact("dns.zone", 8, "ok", "status of the registrable domain: ok, nodata (no name servers of its "+
+		"own), nxdomain, dangling or servfail"),
+	entity.ListFact("dns.ns", 2031, "a.iana-servers.net b.iana-servers.net", "name servers of the registrable "+
+		"domain, sorted, the first 8, separated by spaces; absent if none"),
+	entity.YesNoFact("dns.wildcard", "no", "yes or no: whether the registrable domain answers for every name below "+
+		"it, so that a name's existence says nothing"),
+	entity.ListFact("dns.mx", 2031, "aspmx.l.google.com", "mail servers of the mail domain (for a domain: of the "+
+		"registrable domain), by preference, the first 8; none; or null if it accepts no mail (RFC 7505)"),
+	entity.TextFact("dns.spf", 8, "softfail", "who may send as the mail domain (RFC 7208): none (no policy), "+
+		"invalid, nobody, fail (only listed senders), softfail, neutral or pass_all (anyone)"),
+	entity.TextFact("dns.dmarc", 10, "reject", "requested handling of forged mail (RFC 7489): none (no policy), "+
+		"invalid, monitor, quarantine or reject"),
+	entity.TextFact("dns.dnssec", 9, "unsigned", "DNSSEC status of the registrable domain: validated (by the "+
+		"resolver), signed (not validated), unsigned or bogus"),
 }
 
 // subject holds the names to look up for an entity, in A-labels.

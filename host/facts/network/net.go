@@ -50,27 +50,15 @@ func (*Net) Name() string { return "net" }
 func (*Net) Table() []entity.Fact { return slices.Clone(netTable) }
 
 var netTable = []entity.Fact{
-	{
-		Name: "net.asn", Bytes: 103, Kind: entity.List, Example: "AS13335",
-		Format: "autonomous systems that announce the host's addresses, by number, the first 8, separated by " +
-			"spaces; needs ASSAY_MMDB_ASN",
-	},
-	{Name: "net.org", Bytes: 80, Format: "organisation of the first system in net.asn", Example: "Cloudflare, Inc."},
-	{
-		Name: "net.country", Bytes: 127, Kind: entity.List, Example: "DE",
-		Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs " +
-			"ASSAY_MMDB_COUNTRY",
-	},
-	{
-		Name: "net.listed", Bytes: 1024, Kind: entity.List, Example: "zen.spamhaus.org=127.0.0.2",
-		Format: "DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; " +
-			"absent if none; needs ASSAY_DNSBL",
-	},
-	{
-		Name: "net.domain_listed", Bytes: 1024, Kind: entity.List, Example: "dbl.spamhaus.org=127.0.1.4",
-		Format: "DNS blocklists that list the registrable domain, as zone=answer, sorted, separated by spaces; " +
-			"absent if none",
-	},
+	entity.ListFact("net.asn", 103, "AS13335", "autonomous systems that announce the host's addresses, by number, "+
+		"the first 8, separated by spaces; needs ASSAY_MMDB_ASN"),
+	entity.TextFact("net.org", 80, "Cloudflare, Inc.", "organisation of the first system in net.asn"),
+	entity.ListFact("net.country", 127, "DE", "countries of the addresses, ISO 3166-1 alpha-2, sorted, separated "+
+		"by spaces; needs ASSAY_MMDB_COUNTRY"),
+	entity.ListFact("net.listed", 1024, "zen.spamhaus.org=127.0.0.2", "DNS blocklists that list one of the "+
+		"addresses, as zone=answer, sorted, separated by spaces; absent if none; needs ASSAY_DNSBL"),
+	entity.ListFact("net.domain_listed", 1024, "dbl.spamhaus.org=127.0.1.4", "DNS blocklists that list the "+
+		"registrable domain, as zone=answer, sorted, separated by spaces; absent if none"),
 }
 
 // maxAddresses limits how many of a host's addresses are looked up.

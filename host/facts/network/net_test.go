@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestNetTables(t *testing.T) {
 			"country_code": mmdbtype.String("NL")},
 		"44.0.0.0/8": mmdbtype.Map{"country": iso("<b>")},
 	})
-	for value, want := range map[string]entity.Facts{
+	expect.Each(t, map[string]entity.Facts{
 		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},
 		"two.com":     {"net.asn": "AS701 AS13335", "net.org": "Elder Network", "net.country": "DE US"},
 		"six.com":     {"net.asn": "AS15169", "net.org": "Google LLC", "net.country": "IE"},
@@ -76,15 +77,12 @@ func TestNetTables(t *testing.T) {
 		"unknown.com": {},
 		"private.com": {},
 		"missing.com": {},
-	} {
-		t.Run(value, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
-				Countries: countries, Logger: discard()})
-			got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...)))(t)
-			expect.NoDiff(t, "result", want, got)
-		})
-	}
+	}, func(t *testing.T, want entity.Facts) {
+		source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
+			Countries: countries, Logger: discard()})
+		e := parse(t, entity.Domain, path.Base(t.Name()))
+		expect.NoDiff(t, "facts", want, expect.Value(source.Observe(t.Context(), e, wanting(all(source)...)))(t))
+	})
 }
 
 func TestOpenRangesRefuses(t *testing.T) {
@@ -101,9 +99,8 @@ func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	server := resolvertest.Start(t, hosts)
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(all(source)...))
-	if err != nil || len(got) > 0 || len(server.Questions()) > 0 {
-		t.Errorf("%v, %v, asked %v", got, err, server.Questions())
-	}
+	expect.That(t, err == nil && len(got) == 0 && len(server.Questions()) == 0, "%v, %v, asked %v", got, err,
+		server.Questions())
 }
 
 // twoLists returns a source with a list of addresses and one of domains.
@@ -160,19 +157,16 @@ func TestBlocklists(t *testing.T) {
 
 func TestBlocklistQueriesPerFact(t *testing.T) {
 	t.Parallel()
-	for fact, want := range map[string][]string{
+	expect.Each(t, map[string][]string{
 		"net.listed":        {"1.0.0.127.bl.example.com A", "9.0.0.41.bl.example.com A", "one.com A"},
 		"net.domain_listed": {"invalid.dbl.example.com A", "one.com.dbl.example.com A"},
 		"net.asn":           nil,
-	} {
-		t.Run(fact, func(t *testing.T) {
-			t.Parallel()
-			server := resolvertest.Start(t, hosts)
-			source := twoLists(t, server)
-			expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)))(t)
-			expect.NoDiff(t, "asked", want, server.Questions())
-		})
-	}
+	}, func(t *testing.T, want []string) {
+		server := resolvertest.Start(t, hosts)
+		source := twoLists(t, server)
+		expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(path.Base(t.Name()))))(t)
+		expect.NoDiff(t, "asked", want, server.Questions())
+	})
 }
 
 // TestAddressLimit asserts that a name with many addresses causes a bounded number of queries.

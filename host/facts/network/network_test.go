@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -130,9 +131,7 @@ func TestDNS(t *testing.T) {
 			source := network.NewDNS(ask(t, server))
 			got := expect.Value(source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...)))(t)
 			expect.NoDiff(t, "result", tc.want, got)
-			if tc.want == nil && len(server.Questions()) > 0 {
-				t.Errorf("asked for %v", server.Questions())
-			}
+			expect.That(t, tc.want != nil || len(server.Questions()) == 0, "asked for %v", server.Questions())
 			for name := range got {
 				expect.That(t, slices.Contains(all(source), name), "%s is not in the table", name)
 			}
@@ -163,19 +162,16 @@ func TestQueriesPerFact(t *testing.T) {
 	for _, f := range (network.DNS{}).Table() {
 		expect.That(t, cases[f.Name] != nil, "no case for %s", f.Name)
 	}
-	for fact, want := range cases {
-		t.Run(fact, func(t *testing.T) {
-			t.Parallel()
-			server := resolvertest.Start(t, zone)
-			expect.Value((network.NewDNS(ask(t, server))).Observe(t.Context(),
-				parse(t, entity.Domain, "www.example.com"), wanting(fact)))(t)
-			asked := server.Questions()
-			if fact == "dns.wildcard" && len(asked) == 1 && strings.HasSuffix(asked[0], ".example.com A") {
-				asked[0] = "? A" // the label cannot be foreseen
-			}
-			expect.NoDiff(t, "asked", want, asked)
-		})
-	}
+	expect.Each(t, cases, func(t *testing.T, want []string) {
+		server, fact := resolvertest.Start(t, zone), path.Base(t.Name())
+		expect.Value(network.NewDNS(ask(t, server)).Observe(t.Context(), parse(t, entity.Domain, "www.example.com"),
+			wanting(fact)))(t)
+		asked := server.Questions()
+		if fact == "dns.wildcard" && len(asked) == 1 && strings.HasSuffix(asked[0], ".example.com A") {
+			asked[0] = "? A" // the label cannot be foreseen
+		}
+		expect.NoDiff(t, "asked", want, asked)
+	})
 }
 
 // TestFalseAnswers checks that nothing is learned from a server that gives false answers.
@@ -189,9 +185,7 @@ func TestFalseAnswers(t *testing.T) {
 		Resolver: r, Blocklists: []network.Blocklist{{Zone: "dbl.example.org", Domains: true}},
 		Logger: slog.New(slog.DiscardHandler)})} {
 		got, err := source.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting(all(source)...))
-		if !errors.Is(err, facts.ErrUntrusted) || len(got) != 0 {
-			t.Errorf("%s: %v, %v", source.Name(), got, err)
-		}
+		expect.That(t, errors.Is(err, facts.ErrUntrusted) && len(got) == 0, "%s: %v, %v", source.Name(), got, err)
 	}
 }
 
@@ -323,8 +317,7 @@ func TestManyRecords(t *testing.T) {
 	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
 		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
-		n := len(strings.Fields(got[name]))
-		expect.That(t, n == 8, "%s lists %d: %s", name, n, got[name])
+		expect.Equal(t, name+" lists", len(strings.Fields(got[name])), 8)
 	}
 	expect.Equal(t, "dns.networks", got["dns.networks"], "32")
 }

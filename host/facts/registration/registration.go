@@ -116,29 +116,17 @@ func (*Source) Name() string { return "rdap" }
 func (*Source) Table() []entity.Fact { return slices.Clone(table) }
 
 var table = []entity.Fact{
-	{
-		Name: "rdap.found", Kind: entity.YesNo, Bytes: 3, Example: "yes",
-		Format: "yes or no: whether the registry has the registrable domain; absent while unknown",
-	},
-	{Name: "rdap.created", Bytes: 10, Format: "date of registration, UTC", Example: "1995-08-14"},
-	{
-		Name: "rdap.age_days", Kind: entity.Number, Bytes: 9, Example: "3",
-		Format: "whole days from registration until the check",
-	},
-	{
-		Name: "rdap.unchanged_days", Kind: entity.Number, Bytes: 9, Example: "412",
-		Format: "whole days since the registry last changed its record of the domain: for as long, name servers, " +
-			"registrar and holder are the same; at most rdap.age_days",
-	},
-	{Name: "rdap.expires", Bytes: 10, Format: "date on which the registration expires, UTC", Example: "2026-08-13"},
-	{
-		Name: "rdap.registrar", Bytes: 80, Example: "NameSilo, LLC",
-		Format: "name of the registrar according to the registry, at most 80 bytes",
-	},
-	{
-		Name: "rdap.status", Bytes: 1024, Kind: entity.List, Example: "client_hold",
-		Format: "status values (RFC 8056) with \"_\" for spaces, sorted, separated by spaces",
-	},
+	entity.YesNoFact("rdap.found", "yes", "yes or no: whether the registry has the registrable domain; absent "+
+		"while unknown"),
+	entity.TextFact("rdap.created", 10, "1995-08-14", "date of registration, UTC"),
+	entity.NumberFact("rdap.age_days", "3", "whole days from registration until the check"),
+	entity.NumberFact("rdap.unchanged_days", "412", "whole days since the registry last changed its record of the "+
+		"domain: for as long, name servers, registrar and holder are the same; at most rdap.age_days"),
+	entity.TextFact("rdap.expires", 10, "2026-08-13", "date on which the registration expires, UTC"),
+	entity.TextFact("rdap.registrar", 80, "NameSilo, LLC", "name of the registrar according to the registry, at "+
+		"most 80 bytes"),
+	entity.ListFact("rdap.status", 1024, "client_hold", "status values (RFC 8056) with \"_\" for spaces, sorted, "+
+		"separated by spaces"),
 }
 
 // Recall implements facts.Memory. It knows the facts if the record is in the cache.

@@ -73,11 +73,8 @@ func newRegistry(t *testing.T, h http.HandlerFunc) *registry {
 	r := &registry{store: &memory{records: map[string]Record{}}, now: noon, requests: map[string]int{}, handler: h}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	var err error
-	if r.Source, err = New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler),
-		Now: r.clock}); err != nil {
-		t.Fatal(err)
-	}
+	r.Source = expect.Value(New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler),
+		Now: r.clock}))(t)
 	t.Cleanup(func() {
 		_ = r.Source.Close()
 		r.Source.fetcher.client.http.CloseIdleConnections()
@@ -197,9 +194,8 @@ func TestObserve(t *testing.T) {
 	}
 	wantFacts("after the first fetch", want)
 	for name := range want {
-		if !slices.ContainsFunc(r.Table(), func(f entity.Fact) bool { return f.Name == name }) {
-			t.Errorf("%s is not in the table", name)
-		}
+		expect.That(t, slices.ContainsFunc(r.Table(), func(f entity.Fact) bool { return f.Name == name }),
+			"%s is not in the table", name)
 	}
 	// The age grows without a query, and an old record is used until it has been refreshed.
 	r.add(12 * time.Hour)

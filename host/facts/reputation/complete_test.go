@@ -3,6 +3,7 @@ package reputation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -50,10 +51,9 @@ func TestListedOrRefused(t *testing.T) {
 
 	m := newStore()
 	loaded := newSimilar(t, m)
-	if found, err := collect(t.Context(), m, loaded); err != nil || found["feed.listed"] != "Bad" {
-		t.Fatalf("found %v, error %v", found, err)
-	}
-	_, err := collect(t.Context(), m, NewSimilar(m, slog.New(slog.DiscardHandler)))
+	found, err := collect(t.Context(), m, loaded)
+	expect.Must(t, err == nil && found["feed.listed"] == "Bad", "found %v, error %v", found, err)
+	_, err = collect(t.Context(), m, NewSimilar(m, slog.New(slog.DiscardHandler)))
 	refused("before the first load", err)
 
 	failing := newStore()
@@ -83,19 +83,15 @@ func TestStaleLists(t *testing.T) {
 	s.now = func() time.Time { return now }
 	noLists := func(want bool) {
 		t.Helper()
-		if got := s.NoLists(); got != want {
-			t.Errorf("at %v: NoLists is %t", now.Sub(noon), got)
-		}
+		expect.Equal(t, fmt.Sprint("NoLists after ", now.Sub(noon)), s.NoLists(), want)
 	}
 	ready := func(want bool) {
 		t.Helper()
-		if err := s.Ready(); (err == nil) != want {
-			t.Errorf("at %v: Ready returns %v", now.Sub(noon), err)
-		}
-		_, err := s.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
-		if (err == nil) != want || errors.Is(err, facts.ErrUnanswered) {
-			t.Errorf("at %v: Observe returns %v", now.Sub(noon), err)
-		}
+		err := s.Ready()
+		expect.That(t, (err == nil) == want, "at %v: Ready returns %v", now.Sub(noon), err)
+		_, err = s.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
+		expect.That(t, (err == nil) == want && !errors.Is(err, facts.ErrUnanswered), "at %v: Observe returns %v",
+			now.Sub(noon), err)
 	}
 	noLists(true)
 	ready(true)
@@ -106,8 +102,7 @@ func TestStaleLists(t *testing.T) {
 	noLists(false)
 	ready(true)
 	for range 2 {
-		err := s.Load(t.Context())
-		expect.Must(t, errors.Is(err, m.broken), "Load: %v", err)
+		expect.Error(t, "Load", s.Load(t.Context()), m.broken)
 		now = now.Add(maxFailing)
 	}
 	ready(false)

@@ -63,44 +63,24 @@ func (*Feed) Name() string { return "feed" }
 func (*Feed) Table() []entity.Fact { return slices.Clone(feedTable) }
 
 var feedTable = []entity.Fact{
-	{
-		Name: "feed.listed", Bytes: 160, Example: "URLhaus, CERT Polska",
-		Format: "names of the bad lists that have the best match in feed.match: the first 3, joined by \", \", then " +
-			"the number of others; absent if there is none",
-	},
-	{Name: "feed.lists", Kind: entity.Number, Bytes: 9, Format: "number of lists in feed.listed", Example: "2"},
-	{
-		Name: "feed.match", Bytes: 11, Example: "exact",
-		Format: "best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or " +
-			"one above it), parent (a domain above the name, up to the registrable domain), or page (only pages " +
-			"on the host)",
-	},
-	{
-		Name: "feed.category", Bytes: 15, Example: "phishing",
-		Format: "the threat that most of these lists name (section 6); absent if none names one",
-	},
-	{
-		Name: "feed.days", Kind: entity.Number, Bytes: 9, Example: "12",
-		Format: "whole days since the oldest of these entries was imported",
-	},
-	{
-		Name: "feed.good", Bytes: 160, Example: "Tranco",
-		Format: "names of the good lists that have the best match in feed.good_match, as in feed.listed",
-	},
-	{
-		Name: "feed.rank", Kind: entity.Number, Bytes: 9, Example: "8410",
-		Format: "best rank of the domain, of the mail domain, or of a domain above them up to the registrable " +
-			"domain, on the ranked lists; 1 is the most popular; absent for addresses at large mail providers",
-	},
-	{Name: "feed.rank_list", Bytes: 40, Format: "name of the list in which it has this rank", Example: "Tranco"},
-	{
-		Name: "feed.fresh", Kind: entity.YesNo, Bytes: 3, Example: "yes",
-		Format: "yes or no: whether at least one of the lists in feed.listed is not out of date",
-	},
-	{
-		Name: "feed.good_match", Bytes: 11, Example: "exact",
-		Format: "best match on a good list: exact, mail_domain or parent",
-	},
+	entity.TextFact("feed.listed", 160, "URLhaus, CERT Polska", "names of the bad lists that have the best match "+
+		"in feed.match: the first 3, joined by \", \", then the number of others; absent if there is none"),
+	entity.NumberFact("feed.lists", "2", "number of lists in feed.listed"),
+	entity.TextFact("feed.match", 11, "exact", "best match on a bad list: exact (the entity itself), mail_domain "+
+		"(the domain of the address, or one above it), parent (a domain above the name, up to the registrable "+
+		"domain), or page (only pages on the host)"),
+	entity.TextFact("feed.category", 15, "phishing", "the threat that most of these lists name (section 6); absent "+
+		"if none names one"),
+	entity.NumberFact("feed.days", "12", "whole days since the oldest of these entries was imported"),
+	entity.TextFact("feed.good", 160, "Tranco", "names of the good lists that have the best match in "+
+		"feed.good_match, as in feed.listed"),
+	entity.NumberFact("feed.rank", "8410", "best rank of the domain, of the mail domain, or of a domain above them "+
+		"up to the registrable domain, on the ranked lists; 1 is the most popular; absent for addresses at large "+
+		"mail providers"),
+	entity.TextFact("feed.rank_list", 40, "Tranco", "name of the list in which it has this rank"),
+	entity.YesNoFact("feed.fresh", "yes", "yes or no: whether at least one of the lists in feed.listed is not out "+
+		"of date"),
+	entity.TextFact("feed.good_match", 11, "exact", "best match on a good list: exact, mail_domain or parent"),
 }
 
 // maxNamedLists bounds the list names in one fact.

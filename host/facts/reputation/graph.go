@@ -36,65 +36,33 @@ func (*Graph) Name() string { return "graph" }
 func (*Graph) Table() []entity.Fact { return slices.Clone(graphTable) }
 
 var graphTable = []entity.Fact{
-	{
-		Name: "graph.customers", Kind: entity.Number, Bytes: 9, Example: "5",
-		Format: "customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent " +
-			"below 3, and so are seen, blocked_share, reported_share and first_seen_days",
-	},
-	{
-		Name: "graph.seen", Kind: entity.Number, Bytes: 9, Example: "20",
-		Format: "checks by these customers, at most 10 per customer, halved every 30 days, rounded down likewise",
-	},
-	{
-		Name: "graph.blocked_share", Kind: entity.Number, Bytes: 9, Example: "65",
-		Format: "percentage of their checks that were blocked, or whose entity they reported as fraud, rounded to " +
-			"5; each customer has one vote; the contributions of the graph, feed and similarity layers are left out",
-	},
-	{
-		Name: "graph.reported_share", Kind: entity.Number, Bytes: 9, Example: "20",
-		Format: "the part of blocked_share of the customers who reported the entity as fraud, rounded to 5",
-	},
-	{
-		Name: "graph.first_seen_days", Kind: entity.Number, Bytes: 9, Example: "41",
-		Format: "whole days since the third customer first checked the entity",
-	},
-	{
-		Name: "graph.neighbours", Kind: entity.Number, Bytes: 9, Example: "10",
-		Format: "other entities that were sent in the same request or share a domain, name server, network, number " +
-			"range or bank, rounded down likewise; absent unless 3 customers link them",
-	},
-	{
-		Name: "graph.neighbour_risk", Kind: entity.Number, Bytes: 9, Example: "80",
-		Format: "percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each customer " +
-			"has one vote",
-	},
-	{
-		Name: "history.first_seen_days", Kind: entity.Number, Bytes: 9, Example: "41",
-		Format: "whole days since the third customer first checked the entity; absent below 3 customers within 90 days",
-	},
-	{
-		Name: "history.seen_1h", Kind: entity.Number, Bytes: 9, Example: "20",
-		Format: "checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10, 20, " +
-			"50, ...; absent unless 3 customers made some of them",
-	},
-	{
-		Name: "history.seen_24h", Kind: entity.Number, Bytes: 9, Example: "50",
-		Format: "checks of the entity within the last 24 hours, counted like history.seen_1h",
-	},
-	{
-		Name: "history.own_first_seen_days", Kind: entity.Number, Bytes: 9, Example: "12",
-		Format: "whole days since the caller's own account first checked the entity; absent if it has not within 90 " +
-			"days, and so are own_seen_1h and own_seen_24h",
-	},
-	{
-		Name: "history.own_seen_1h", Kind: entity.Number, Bytes: 9, Example: "2",
-		Format: "the account's checks of the entity within the last hour, without this one; exact up to 64, which " +
-			"means 64 or more",
-	},
-	{
-		Name: "history.own_seen_24h", Kind: entity.Number, Bytes: 9, Example: "7",
-		Format: "the account's checks of the entity within the last 24 hours, counted like history.own_seen_1h",
-	},
+	entity.NumberFact("graph.customers", "5", "customers that checked the entity within 90 days, rounded down to "+
+		"3, 5, 10, 20, 50, ...; absent below 3, and so are seen, blocked_share, reported_share and first_seen_days"),
+	entity.NumberFact("graph.seen", "20", "checks by these customers, at most 10 per customer, halved every 30 "+
+		"days, rounded down likewise"),
+	entity.NumberFact("graph.blocked_share", "65", "percentage of their checks that were blocked, or whose entity "+
+		"they reported as fraud, rounded to 5; each customer has one vote; the contributions of the graph, feed "+
+		"and similarity layers are left out"),
+	entity.NumberFact("graph.reported_share", "20", "the part of blocked_share of the customers who reported the "+
+		"entity as fraud, rounded to 5"),
+	entity.NumberFact("graph.first_seen_days", "41", "whole days since the third customer first checked the entity"),
+	entity.NumberFact("graph.neighbours", "10", "other entities that were sent in the same request or share a "+
+		"domain, name server, network, number range or bank, rounded down likewise; absent unless 3 customers link "+
+		"them"),
+	entity.NumberFact("graph.neighbour_risk", "80", "percentage of the neighbours that were blocked or are on a "+
+		"bad list, rounded to 5; each customer has one vote"),
+	entity.NumberFact("history.first_seen_days", "41", "whole days since the third customer first checked the "+
+		"entity; absent below 3 customers within 90 days"),
+	entity.NumberFact("history.seen_1h", "20", "checks of the entity within the last hour, at most 10 per "+
+		"customer, rounded down to 3, 5, 10, 20, 50, ...; absent unless 3 customers made some of them"),
+	entity.NumberFact("history.seen_24h", "50", "checks of the entity within the last 24 hours, counted like "+
+		"history.seen_1h"),
+	entity.NumberFact("history.own_first_seen_days", "12", "whole days since the caller's own account first "+
+		"checked the entity; absent if it has not within 90 days, and so are own_seen_1h and own_seen_24h"),
+	entity.NumberFact("history.own_seen_1h", "2", "the account's checks of the entity within the last hour, "+
+		"without this one; exact up to 64, which means 64 or more"),
+	entity.NumberFact("history.own_seen_24h", "7", "the account's checks of the entity within the last 24 hours, "+
+		"counted like history.own_seen_1h"),
 }
 
 // Observe implements facts.Source.

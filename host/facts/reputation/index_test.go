@@ -2,10 +2,8 @@ package reputation
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"assay/registry/expect"
 )
@@ -167,79 +165,4 @@ func FuzzFormOf(f *testing.F) {
 			expect.That(t, found && n.distance == 0 && x.name(n.entry) == name, "nearest does not find %q itself", name)
 		}
 	})
-}
-
-// benchNames returns names that resemble those of scams: joined, misspelt and numbered common words, so that many share
-// long segments.
-func benchNames(n int) []form {
-	words := strings.Fields(`
-		secure login paypal account verify update bank support service online wallet connect crypto steam
-		community discord nitro gift amazon delivery parcel post track customer help center netflix apple icloud
-		google microsoft office mail web app claim reward bonus airdrop token swap exchange binance coinbase
-		metamask ledger trezor market shop store sale invest trade profit capital fund credit loan tax refund gov
-		portal info access auth signin confirm billing invoice payment card visa master ing postbank sparkasse
-		orange sfr free allegro lokalnie olx vinted inpost dhl dpd ups fedex hermes royal home live pro plus group
-		world global direct express official`)
-	r := rand.New(rand.NewPCG(5, 6))
-	seen := make(map[form]bool, n)
-	names := make([]form, 0, n)
-	for len(names) < n {
-		var b strings.Builder
-		for range 1 + r.IntN(3) {
-			b.WriteString(words[r.IntN(len(words))])
-		}
-		f := edited(r, form(b.String()), r.IntN(3))
-		if r.IntN(4) == 0 {
-			f += randomForm(r, 1+r.IntN(4), 26)
-		}
-		if len(f) >= minForm && !seen[f] {
-			seen[f] = true
-			names = append(names, f)
-		}
-	}
-	return names
-}
-
-// BenchmarkNameIndex measures inserts into, and searches in, an index of a million names.
-func BenchmarkNameIndex(b *testing.B) {
-	const million = 1_000_000
-	names := benchNames(million + 20_000)
-	x := newNameIndex()
-	times := make([]time.Duration, 0, million)
-	for _, f := range names[:million] {
-		began := time.Now()
-		x.add(f, string(f)+".example", "phishing")
-		times = append(times, time.Since(began))
-	}
-	report := func(b *testing.B, times []time.Duration) {
-		slices.Sort(times)
-		b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "p50-ns")
-		b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds()), "p99-ns")
-		b.ReportMetric(float64(times[len(times)*999/1000].Nanoseconds()), "p99.9-ns")
-	}
-	b.Run("insert", func(b *testing.B) {
-		for b.Loop() {
-			slices.Sort(times)
-		}
-		report(b, times)
-		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) +
-			cap(x.category) + 12*cap(x.postings)
-		b.ReportMetric(float64(bytes)/(1<<20), "MiB-without-map")
-		b.ReportMetric(float64(len(x.buckets)), "keys")
-	})
-	for name, queries := range map[string][]form{"search/other": names[million:], "search/known": names[:20_000]} {
-		b.Run(name, func(b *testing.B) {
-			var times []time.Duration
-			hits := 0
-			for i := 0; b.Loop(); i++ {
-				began := time.Now()
-				if _, ok := x.nearest(queries[i%len(queries)]); ok {
-					hits++
-				}
-				times = append(times, time.Since(began))
-			}
-			report(b, times)
-			b.ReportMetric(float64(hits)/float64(len(times)), "hits")
-		})
-	}
 }

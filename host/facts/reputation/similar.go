@@ -81,29 +81,18 @@ func (*Similar) Name() string { return "similar" }
 func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
-	{
-		Name: "similar.nearest", Bytes: 253, Example: "secure-paypal-login.xyz",
-		Format: "the nearest known scam domain, as listed; absent if none is near, if a good list has the same " +
-			"registrable label under any suffix, and for mailboxes, which would identify a person",
-	},
-	{
-		Name: "similar.part", Bytes: 6, Example: "domain",
-		Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
-	},
-	{
-		Name: "similar.distance", Kind: entity.Number, Bytes: 9, Example: "1",
-		Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a " +
-			"run of digits",
-	},
-	{
-		Name: "similar.letters", Kind: entity.Number, Bytes: 9, Example: "17",
-		Format: "length of the longer of the two names without the ignored characters, 7 to 63",
-	},
-	{
-		Name: "similar.category", Bytes: 15, Example: "phishing",
-		Format: "the threat that the list names (section 6); absent if it names none",
-	},
-	{Name: "similar.list", Bytes: 40, Format: "name of the list", Example: "CERT Polska"},
+	entity.TextFact("similar.nearest", 253, "secure-paypal-login.xyz", "the nearest known scam domain, as listed; "+
+		"absent if none is near, if a good list has the same registrable label under any suffix, and for "+
+		"mailboxes, which would identify a person"),
+	entity.TextFact("similar.part", 6, "domain", "the part that matches: domain (the registrable label) or user "+
+		"(the mailbox of an address)"),
+	entity.NumberFact("similar.distance", "1", "edit distance between the two names, 0 to 3, ignoring the suffix, "+
+		"hyphens and the digits within a run of digits"),
+	entity.NumberFact("similar.letters", "17", "length of the longer of the two names without the ignored "+
+		"characters, 7 to 63"),
+	entity.TextFact("similar.category", 15, "phishing", "the threat that the list names (section 6); absent if it "+
+		"names none"),
+	entity.TextFact("similar.list", 40, "CERT Polska", "name of the list"),
 }
 
 // NoLists reports whether Load has just found that no list, bad or good, was imported. If Load has not run for a while,

@@ -45,10 +45,10 @@ func FuzzAnswer(f *testing.F) {
 		for _, h := range a.Hosts {
 			expect.Equal(t, "is not a host name", h.Name, hostName(h.Name))
 		}
+		unprintable := func(r rune) bool { return r < ' ' || r > '~' }
 		for _, p := range a.Policies {
-			if len(p) > maxPolicyBytes || strings.IndexFunc(p, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-				t.Errorf("policy %q is too long or not printable", p)
-			}
+			expect.That(t, len(p) <= maxPolicyBytes && strings.IndexFunc(p, unprintable) < 0,
+				"policy %q is too long or not printable", p)
 		}
 	})
 }

@@ -54,9 +54,8 @@ func TestFalseAnswers(t *testing.T) {
 		verify(tc.handler)
 		_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
 		if tc.problem == "" {
-			if err != nil || len(r.Problems()) != 0 {
-				t.Errorf("%v, problems %q: want the cached answer and none", err, r.Problems())
-			}
+			expect.That(t, err == nil && len(r.Problems()) == 0, "%v, problems %q: want the cached answer and none",
+				err, r.Problems())
 			return
 		}
 		expect.That(t, errors.Is(err, resolver.ErrUntrusted) && errors.Is(err, resolver.ErrUnanswered),

@@ -3,8 +3,6 @@ package resolver_test
 import (
 	"errors"
 	"fmt"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,24 +23,16 @@ func lookUpNext(t *testing.T, r *resolver.Resolver, i int) error {
 // TestUnresponsiveServers checks that lookups fail at once while no server responds, and recover with the servers.
 func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
-	conn := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
-	var responding atomic.Bool
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
-		if responding.Load() {
-			_ = w.WriteMsg(new(dns.Msg).SetReply(m))
-		}
-	})}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { _ = conn.Close(); <-ended })
+	server := resolvertest.Start(t, "")
+	server.HandleAll(func(dns.ResponseWriter, *dns.Msg) {})
 	stopped := &clock{now: time.Unix(1e9, 0)} // so that the host is never late
-	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Patience: 20 * time.Millisecond,
-		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, Now: stopped.Now})
+	r := newResolver(t, resolver.Config{Patience: 20 * time.Millisecond, Timeout: 50 * time.Millisecond,
+		ProbeInterval: 50 * time.Millisecond, Now: stopped.Now}, server)
 	deadline := time.Now().Add(patient)
 	for i := 0; !errors.Is(lookUpNext(t, r, i), resolver.ErrUnresponsive); i++ {
 		expect.Must(t, !time.Now().After(deadline), "lookups still wait for an unresponsive server")
 	}
-	responding.Store(true)
+	server.HandleAll(nil)
 	for i := 0; ; i++ {
 		q := resolver.Question{Name: fmt.Sprintf("a%d.example", i), Type: resolver.A}
 		if _, err := r.Lookup(t.Context(), q); err == nil {

@@ -135,8 +135,7 @@ func TestOwnFailures(t *testing.T) {
 		syscall.EMFILE: true, syscall.ENOBUFS: true, syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false,
 		context.DeadlineExceeded: false, errTruncated: false,
 	} {
-		got := isOwn(fmt.Errorf("dialling: %w", err))
-		expect.That(t, got == own, "isOwn(%v) = %t", err, got)
+		expect.Equal(t, fmt.Sprint("isOwn of ", err), isOwn(fmt.Errorf("dialling: %w", err)), own)
 	}
 }
 

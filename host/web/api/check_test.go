@@ -65,7 +65,9 @@ func TestContentType(t *testing.T) {
 // Only a plausible key in a single header is looked up.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
-	all, some := start(t, Config{Keys: credulous{}}), start(t, Config{})
+	all, some := start(t, Config{Keys: keyFunc(func(context.Context, string) (check.Caller, error) {
+		return check.Caller{}, nil
+	})}), start(t, Config{})
 	want := failure{Code: refusal.Unauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
 		site   *site
@@ -106,13 +108,6 @@ func TestAuthorization(t *testing.T) {
 			expect.NoDiff(t, "difference", want, r.failure(t))
 		}
 	})
-}
-
-// credulous accepts every key.
-type credulous struct{}
-
-func (credulous) Authenticate(context.Context, string) (check.Caller, error) {
-	return check.Caller{}, nil
 }
 
 func TestErrorsOfACheck(t *testing.T) {

@@ -24,13 +24,6 @@ import (
 // decisions knows every check but unknownRef, of which only knownRef has a review, and records its calls.
 type decisions struct{ calls }
 
-func (d *decisions) call(c check.Caller, ref, format string, args ...any) error {
-	if err := d.add(c.Account, format, args...); err != nil || ref != unknownRef {
-		return err
-	}
-	return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
-}
-
 func valueOf(e *entity.Entity) string {
 	if e == nil {
 		return ""
@@ -47,19 +40,19 @@ func (d *decisions) SearchChecks(_ context.Context, c check.Caller, q decision.Q
 	if q.Limit == decision.MaxSearched && q.After != (decision.Cursor{}) { // the second page of an export is the last
 		page.Next = nil
 	}
-	return page, d.call(c, "", "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(),
+	return page, d.add(c.Account, "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(),
 		q.Until.Unix(), valueOf(q.Entity), q.After.Ref, q.Limit)
 }
 
 func (d *decisions) CountChecks(_ context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
 	return []decision.Count{{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "block", Checks: 1},
-		{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "allow", Checks: 7}}, d.call(c, "", "count")
+		{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "allow", Checks: 7}}, d.add(c.Account, "count")
 }
 
 func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
 	forecast := 44
 	return &decision.Usage{Month: month.Format(decision.MonthFormat), Quota: 1500, Used: 8, Forecast: &forecast,
-		Counts: []decision.Count{}}, d.call(c, "", "usage %d", month.Unix())
+		Counts: []decision.Count{}}, d.add(c.Account, "usage %d", month.Unix())
 }
 
 func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (
@@ -69,7 +62,7 @@ func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string,
 		Checkpoint: &decision.Checkpoint{Number: 9, SignedAt: privacy.Time{Time: atCheck}}},
 		Webhook: &decision.Delivery{Event: "check.blocked", State: "failed", Attempts: 4}, Review: reviewOf(ref),
 		Feedback: &privacy.Feedback{Label: "fraud", Timestamp: privacy.Time{Time: atCheck}},
-	}, d.call(c, ref, "show %s", ref)
+	}, d.about(c.Account, ref, "show %s", ref)
 }
 
 func (d *decisions) Explain(_ context.Context, c check.Caller, ref string, e entity.Entity) (
@@ -78,7 +71,7 @@ func (d *decisions) Explain(_ context.Context, c check.Caller, ref string, e ent
 	today := &decision.Scoring{Revision: 13, Score: 40, Verdict: "review", Start: -60, Total: -5.8, Unknown: []string{},
 		Reasons: []decision.Reason{{Text: "x", Code: "a:b:c", Layer: "email", Points: 54.2, Today: true}}}
 	return &decision.Explanation{Check: recordedCheck, Text: []string{"because"}, Today: today,
-		FactsOfToday: []string{"DNS"}}, d.call(c, ref, "explain %s %s", ref, e.Value)
+		FactsOfToday: []string{"DNS"}}, d.about(c.Account, ref, "explain %s %s", ref, e.Value)
 }
 
 func reviewOf(ref string) *privacy.Review {
@@ -88,15 +81,11 @@ func reviewOf(ref string) *privacy.Review {
 func (d *decisions) AskReview(_ context.Context, c check.Caller, ref string, a decision.Asking) (
 	*privacy.Review, error,
 ) {
-	value := ""
-	if a.Entity != nil {
-		value = a.Entity.Value
-	}
-	return reviewOf(ref), d.call(c, ref, "ask %s %s%s%s", ref, a.Reason, a.Contact, value)
+	return reviewOf(ref), d.about(c.Account, ref, "ask %s %s%s%s", ref, a.Reason, a.Contact, valueOf(a.Entity))
 }
 
 func (d *decisions) Review(_ context.Context, c check.Caller, ref string) (*privacy.Review, error) {
-	if err := d.call(c, ref, "review %s", ref); err != nil {
+	if err := d.about(c.Account, ref, "review %s", ref); err != nil {
 		return nil, err
 	}
 	if ref != knownRef {
@@ -135,20 +124,10 @@ func TestDecisions(t *testing.T) {
 		{"POST /gdpr/review", `{"ref":"` + knownRef + `","reason":"no","contact":" or ask ",` + jane + `}`,
 			"ask " + knownRef + " no or ask jane@example.com", review},
 		{"GET /gdpr/review?ref=" + knownRef, "", "review " + knownRef, review},
+		{"GET /api/usage", "", "usage 1767225600",
+			`{"month":"2026-01","quota":1500,"used":8,"forecast":44,"counts":[]}`},
+		{"GET /api/usage?month=2026-02", "", "usage 1769904000", ""},
 	}, "jane", "4915")
-}
-
-func TestUsage(t *testing.T) {
-	t.Parallel()
-	d := &decisions{}
-	now := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
-	s := start(t, Config{Decisions: d, Now: func() time.Time { return now }})
-	for path, month := range map[string]string{"/api/usage": "2026-11", "/api/usage?month=2026-02": "2026-02"} {
-		r := s.ask(t, goodKey, "GET "+path, "")
-		r.wellBehaved(t)
-		want := `{"month":"` + month + `","quota":1500,"used":8,"forecast":44,"counts":[]}`
-		expect.That(t, r.body == want, "%s: %d %s, want %s", path, r.status, r.body, want)
-	}
 }
 
 func TestExportChecks(t *testing.T) {
@@ -229,29 +208,30 @@ func TestReceiptInResult(t *testing.T) {
 	s := start(t, Config{})
 	auth := []string{"Authorization", "Bearer " + goodKey}
 	plain := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":false}`, auth...)
-	expect.Must(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
+	expect.That(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
 	with := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
 	var result struct {
 		Ref     string
 		Receipt struct{ Record struct{ Ref string } }
 	}
 	same, _, _ := strings.Cut(plain.body, `"ref"`)
-	err := json.Unmarshal([]byte(with.body), &result)
-	expect.That(t, err == nil && result.Ref != "" && result.Receipt.Record.Ref == result.Ref &&
-		strings.HasPrefix(with.body, same+`"ref":"`+result.Ref+`","receipt":{`), "%d, %v: %s, without it %s",
-		with.status, err, with.body, plain.body)
-	invalid := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...)
-	expect.That(t, invalid.status == 400 && strings.Contains(invalid.body,
-		"receipt: must be true or false, not a number"), "%d %s", invalid.status, invalid.body)
-	without := start(t, Config{Receipts: failingReceipts{}})
-	r := without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
-	r.is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
+	expect.NoError(t, json.Unmarshal([]byte(with.body), &result))
+	expect.Equal(t, "reference in the receipt", result.Receipt.Record.Ref, result.Ref)
+	with.is(t, "with a receipt", 200, same+`"ref":"chk_`, `","receipt":{`)
+	s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...).is(t, "a number", 400,
+		"receipt: must be true or false, not a number")
+	without := start(t, Config{Receipts: receiptFunc(func() (json.RawMessage, bool, error) {
+		return nil, false, errors.New(secret)
+	})})
+	without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...).
+		is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
 }
 
-type failingReceipts struct{}
+// receiptFunc issues receipts.
+type receiptFunc func() (json.RawMessage, bool, error)
 
-func (failingReceipts) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
-	return nil, false, errors.New(secret)
+func (f receiptFunc) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
+	return f()
 }
 
 // A receipt without a proof says when to ask again.
@@ -267,19 +247,9 @@ func TestReceiptBeforeItsProof(t *testing.T) {
 // reports knows every check but unknownRef, and records its calls.
 type reports struct{ calls }
 
-func (r *reports) call(what, ref string, c check.Caller) error {
-	if err := r.add(c.Account, "%s", what); err != nil || ref != unknownRef {
-		return err
-	}
-	return fmt.Errorf("keeping feedback: %w", feedback.ErrUnknownCheck)
-}
-
 func (r *reports) Give(_ context.Context, c check.Caller, given feedback.Report) (*feedback.Kept, error) {
-	value := ""
-	if given.Entity != nil {
-		value = given.Entity.Value
-	}
-	if err := r.call(fmt.Sprintf("%s %s %q %s", given.Ref, given.Label, given.Note, value), given.Ref, c); err != nil {
+	if err := r.about(c.Account, given.Ref, "%s %s %q %s", given.Ref, given.Label, given.Note,
+		valueOf(given.Entity)); err != nil {
 		return nil, err
 	}
 	return &feedback.Kept{Ref: given.Ref, Type: "email", Label: given.Label, Scored: given.Entity != nil,
@@ -290,7 +260,7 @@ func (r *reports) Revoke(_ context.Context, c check.Caller, ref string) error {
 	if err := privacy.ValidateRef("ref", ref); err != nil {
 		return err
 	}
-	return r.call("revoke "+ref, ref, c)
+	return r.about(c.Account, ref, "revoke %s", ref)
 }
 
 func TestFeedback(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"assay/host/customer/feedback"
 	"assay/registry/expect"
 )
 
@@ -122,6 +123,14 @@ func (c *calls) add(account, format string, args ...any) error {
 		return errors.New(secret)
 	}
 	return nil
+}
+
+// about is add for a call about a check. It fails if that is unknownRef.
+func (c *calls) about(account, ref, format string, args ...any) error {
+	if err := c.add(account, format, args...); err != nil || ref != unknownRef {
+		return err
+	}
+	return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
 }
 
 // dialog is a request, the call that it makes, and the answer, unless that is "".
@@ -268,8 +277,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 	for https, want := range map[bool]string{true: "max-age=31536000", false: ""} {
 		s := start(t, Config{HTTPS: https})
 		for _, path := range []string{"/healthz", "/none"} {
-			got := s.send(t, "GET", path, "").header.Get("Strict-Transport-Security")
-			expect.That(t, got == want, "HTTPS %v, %s: the header is %q, want %q", https, path, got, want)
+			expect.Equal(t, fmt.Sprintf("HTTPS %v, %s", https, path),
+				s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"), want)
 		}
 	}
 }

@@ -129,6 +129,13 @@ func (keys) Authenticate(_ context.Context, presented string) (check.Caller, err
 	return check.Caller{}, check.ErrUnauthorized
 }
 
+// keyFunc is a key store.
+type keyFunc func(ctx context.Context, presented string) (check.Caller, error)
+
+func (f keyFunc) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
+	return f(ctx, presented)
+}
+
 // public allows limit uses per client.
 type public struct {
 	limit int

@@ -37,22 +37,21 @@ func (d oneDoor) Admits(account string, _ int) error {
 	return nil
 }
 
-// strict fails the test if a key is looked up.
-type strict struct{ t *testing.T }
-
-func (s strict) Authenticate(context.Context, string) (check.Caller, error) {
-	s.t.Error("a key was looked up")
-	return check.Caller{}, check.ErrUnauthorized
+// noLookups fails the test if a key is looked up.
+func noLookups(t *testing.T) keyFunc {
+	return func(context.Context, string) (check.Caller, error) {
+		t.Error("a key was looked up")
+		return check.Caller{}, check.ErrUnauthorized
+	}
 }
 
 // An overloaded host refuses a check before it looks up the key, and before it reads the body.
 func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
 	p := &public{limit: 10}
-	s := start(t, Config{Door: closedDoor{}, Keys: strict{t}, Public: p})
+	s := start(t, Config{Door: closedDoor{}, Keys: noLookups(t), Public: p})
 	for _, path := range []string{"/api/check", "/api/check-public", batchPath} {
-		r := s.ask(t, goodKey, "POST "+path, "{")
-		r.is(t, path, 503, admission.ErrBusy.Error())
+		s.ask(t, goodKey, "POST "+path, "{").is(t, path, 503, admission.ErrBusy.Error())
 	}
 	expect.Equal(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
@@ -110,14 +109,8 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 // hoarder holds all requests of one account until the test ends.
 type hoarder struct {
 	archive
-	checker
+	*holding
 	account string
-	entered chan struct{}
-	release chan struct{}
-}
-
-func newHoarder(account string) *hoarder {
-	return &hoarder{account: account, entered: make(chan struct{}), release: make(chan struct{})}
 }
 
 func (h *hoarder) hold(c check.Caller) {
@@ -158,7 +151,7 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 			`POST ` + batchPath + ` {"checks":[{"domain":"a.com"}]}`, 8},
 		"events": {"GET /api/events ", "GET /api/events ", 8},
 	}, func(t *testing.T, test testCase) {
-		h := newHoarder(failKey)
+		h := &hoarder{holding: newHolding(), account: failKey}
 		s := start(t, Config{Privacy: h, Checker: h, Events: h})
 		send := func(key, request string) reply {
 			words := strings.SplitN(request, " ", 3)
@@ -172,8 +165,7 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 			<-h.entered
 		}
 		for range connections - test.share {
-			status := <-answers
-			expect.That(t, status == http.StatusServiceUnavailable, "a request beyond the share: status %d", status)
+			expect.Equal(t, "a request beyond the share", <-answers, http.StatusServiceUnavailable)
 		}
 		for i := range calls {
 			if r := send(goodKey, test.call); r.status != http.StatusOK {
@@ -199,27 +191,19 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	expect.Error(t, "another address", expect.ErrorOf(s.lookups.Take("192.0.2.2/32")), nil)
 }
 
-// waiting is a key store that answers when release is closed.
-type waiting struct {
-	keys
-	lookUps atomic.Int32
-	release chan struct{}
-}
-
-func (w *waiting) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
-	w.lookUps.Add(1)
-	<-w.release
-	return w.keys.Authenticate(ctx, presented)
-}
-
 // A client with many connections must not be refused when its key is not remembered: after the host's start, and
 // whenever the memory ends.
 func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &waiting{release: make(chan struct{})}
-		s := New(Config{Checker: &checker{}, Keys: w, Public: &public{}})
-		var accepted atomic.Int32
+		var lookUps, accepted atomic.Int32
+		release := make(chan struct{})
+		s := New(Config{Checker: &checker{}, Public: &public{}, Keys: keyFunc(func(ctx context.Context, key string) (
+			check.Caller, error) {
+			lookUps.Add(1)
+			<-release
+			return keys{}.Authenticate(ctx, key)
+		})})
 		const connections = 256
 		for range connections {
 			go func() {
@@ -230,15 +214,15 @@ func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		expect.Equal(t, "look-ups of one key", w.lookUps.Load(), 1)
-		close(w.release)
+		expect.Equal(t, "look-ups of one key", lookUps.Load(), 1)
+		close(release)
 		synctest.Wait()
 		expect.Equal(t, "accepted requests", accepted.Load(), connections)
 	})
 }
 
 // remembering is a key store that remembers every key.
-type remembering struct{ strict }
+type remembering struct{ keyFunc }
 
 func (remembering) Recall(presented string) (check.Caller, bool, error) {
 	caller, err := keys{}.Authenticate(context.Background(), presented)
@@ -248,11 +232,10 @@ func (remembering) Recall(presented string) (check.Caller, bool, error) {
 // A remembered key needs no look-up, and so no slot for one.
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
+	s := New(Config{Checker: &checker{}, Keys: remembering{noLookups(t)}, Public: &public{}, MaxLookups: 1})
 	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
-		_, err := s.authenticate(t.Context(), withKey(key))
-		expect.That(t, errors.Is(err, want), "key %q: error %v, want %v", key, err, want)
+		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
 	}
 }
 
@@ -264,17 +247,13 @@ func withKey(key string) *fasthttp.RequestCtx {
 	return ctx
 }
 
-// hanging is a key store whose database does not respond.
-type hanging struct{}
-
-func (hanging) Authenticate(ctx context.Context, _ string) (check.Caller, error) {
-	<-ctx.Done()
-	return check.Caller{}, &check.UnavailableError{Part: "database", Err: ctx.Err()}
-}
-
+// A key store whose database does not respond makes no client wait for ever.
 func TestFrozenDatabaseGets503(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Keys: hanging{}})
+	s := start(t, Config{Keys: keyFunc(func(ctx context.Context, _ string) (check.Caller, error) {
+		<-ctx.Done()
+		return check.Caller{}, &check.UnavailableError{Part: "database", Err: ctx.Err()}
+	})})
 	for _, request := range []string{"POST /api/check", "POST " + batchPath, "GET /api/events", "POST " + erasePath} {
 		s.ask(t, goodKey, request, `{}`).is(t, request, 503)
 	}
@@ -299,17 +278,6 @@ type flooded struct{ boundless }
 func (flooded) TakeNetwork(netip.Prefix) error {
 	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
 		Until: atCheck.Add(10 * time.Millisecond)}
-}
-
-// countedKeys counts look-ups.
-type countedKeys struct {
-	keys
-	asked atomic.Int64
-}
-
-func (k *countedKeys) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
-	k.asked.Add(1)
-	return k.keys.Authenticate(ctx, presented)
 }
 
 // crowded refuses all checks without a key.
@@ -356,15 +324,18 @@ func TestRateLimits(t *testing.T) {
 			429, refusal.Quota, 1},
 	}, func(t *testing.T, test testCase) {
 		by := t.Name()[len("TestRateLimits/"):]
-		known := &countedKeys{}
-		test.cfg.Keys = known
+		var asked atomic.Int64
+		test.cfg.Keys = keyFunc(func(ctx context.Context, key string) (check.Caller, error) {
+			asked.Add(1)
+			return keys{}.Authenticate(ctx, key)
+		})
 		s := start(t, test.cfg)
 		r := s.ask(t, test.key, "POST "+test.path, exampleBody)
 		r.is(t, "answer", test.status, test.text)
 		got := []string{r.header.Get("Retry-After"), r.header.Get("RateLimit-Policy"), r.header.Get("RateLimit"),
 			r.failure(t).ResetAt, r.failure(t).Code}
 		expect.NoDiff(t, "headers", []string{test.retry, test.policy, test.left, test.at, test.code}, got)
-		expect.Equal(t, "keys were looked up", known.asked.Load(), test.asked)
+		expect.Equal(t, "keys were looked up", asked.Load(), test.asked)
 		n := len(s.checker.requests())
 		expect.That(t, n == 0 || by == "quota", "%d checks were made", n)
 		through := s.ask(t, test.key, "POST "+test.path, exampleBody, "X-Forwarded-For", "198.51.100.7")

@@ -49,8 +49,8 @@ func TestTLS(t *testing.T) {
 		r := readReply(t, resp)
 		expect.That(t, r.status == 200 && resp.ProtoMajor == 1, "status %d over TLS with %s", r.status, resp.Proto)
 	}
-	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
-	expect.NoError(t, err)
+	resp := expect.Value(client.Post("https://"+s.addr+"/api/check-public", "application/json",
+		strings.NewReader(exampleBody)))(t)
 	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
 		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
 	}

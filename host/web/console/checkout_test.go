@@ -83,8 +83,7 @@ func TestSuccessPage(t *testing.T) {
 				shown.Add(1)
 				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8",
 					"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin"} {
-					got := p.header.Get(name)
-					expect.That(t, got == want, "%s: %q", name, got)
+					expect.Equal(t, name, p.header.Get(name), want)
 				}
 			case p.status != 410 || !strings.Contains(words(p.root), "Your key was already shown"):
 				t.Errorf("status %d: %s", p.status, words(p.root))

@@ -342,6 +342,5 @@ func testNoMail(t *testing.T, s *site) {
 	expect.That(t, !strings.Contains(v.at.body, `type="email"`), "the account page asks for an address")
 	w := s.visit(t)
 	expect.That(t, !strings.Contains(w.get("/signin").body, `type="email"`), "the sign-in page asks for an address")
-	_, err := New(Config{Mail: &mail.Sender{}})
-	expect.That(t, err != nil, "New accepts mail without a public URL")
+	expect.Failure(t, expect.ErrorOf(New(Config{Mail: &mail.Sender{}})), "New accepts mail without a public URL")
 }

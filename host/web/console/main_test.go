@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,6 +59,7 @@ type site struct {
 	database string
 	url      string
 	clock    atomic.Pointer[time.Time]
+	ledger   func() *store.Ledger
 }
 
 // serve starts a console with its own database and the test checkout. change may change its configuration; it may be
@@ -73,6 +75,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 	config.Now = clock
 	s.store = expect.Value(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
+	s.ledger = sync.OnceValue(func() *store.Ledger {
+		return storetest.Close(t, expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t))
+	})
 	guard := expect.Value(webhook.NewGuard(nil))(t)
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,

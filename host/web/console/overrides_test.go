@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"assay/host/customer/override"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -116,13 +114,12 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
 	e := storetest.Parse(t, kind, value)
-	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	records := make([]check.Record, n)
 	for i := range records {
 		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
 			s.clock.Load().UTC().Truncate(time.Millisecond))
 	}
-	expect.NoError(t, errors.Join(ledger.Append(t.Context(), records...), ledger.Close()))
+	expect.NoError(t, s.ledger().Append(t.Context(), records...))
 	return records[n-1].Decision.Ref
 }
 

@@ -25,15 +25,13 @@ func TestFormats(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1500: "1,500", 10_000: "10,000", 123_456: "123,456",
 		1_234_567: "1,234,567"} {
-		got := count(n)
-		expect.That(t, got == want, "count(%d) = %s, want %s", n, got, want)
+		expect.Equal(t, fmt.Sprint("count of ", n), count(n), want)
 	}
 	for text, want := range map[string]string{
 		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC",
 		"some day": "some day", "": "",
 	} {
-		got := timestamp(text)
-		expect.That(t, got == want, "timestamp(%q) = %q, want %q", text, got, want)
+		expect.Equal(t, "timestamp of "+text, timestamp(text), want)
 	}
 }
 
@@ -74,8 +72,7 @@ func testDocsOfLayers(t *testing.T, s *site) {
 		"/docs/changelog": false,
 	} {
 		v.get(path).is(200, "All pages")
-		got := strings.Contains(v.at.body, entry)
-		expect.That(t, got == listed, "%s lists the pages of layers: %t", path, got)
+		expect.Equal(t, path+" lists the pages of layers", strings.Contains(v.at.body, entry), listed)
 	}
 	v.get("/docs/catalogue/feeds")
 	expect.Equal(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
@@ -97,8 +94,8 @@ func testUpdatedParts(t *testing.T, s *site) {
 			p := v.post(test.action, "csrf", token, test.field, value, "type", "domain")
 			expect.That(t, p.status == status, "%s %q: status %d, want %d", test.action, value, p.status, status)
 			for _, id := range strings.Fields(test.update) {
-				n := strings.Count(p.body, `id="`+id+`"`)
-				expect.That(t, n == 1, "%s %q: the page has %d elements with the id %s", test.action, value, n, id)
+				expect.Equal(t, fmt.Sprintf("%s %q: elements with the id %s", test.action, value, id),
+					strings.Count(p.body, `id="`+id+`"`), 1)
 			}
 		}
 	}
@@ -149,15 +146,14 @@ func TestChart(t *testing.T) {
 	expect.That(t, !strings.Contains(svg, "<rect"), "a chart without checks has bars: %s", svg)
 	days[4].Allow, days[4].Block = 1200, 34
 	svg = string(chart(days))
-	n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>")
-	expect.That(t, n == 4, "the two charts have %d bars for the day with checks, want 4: %s", n, svg)
+	expect.Equal(t, "bars of the two charts for the day with checks",
+		strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"), 4)
 	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
 		expect.That(t, strings.Count(svg, label) == 2, "the charts for a large screen and a phone lack the label %s",
 			label)
 	}
 	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {
-		got := tickStep(highest)
-		expect.That(t, got == want, "tickStep(%d) = %d, want %d", highest, got, want)
+		expect.Equal(t, fmt.Sprint("tickStep of ", highest), tickStep(highest), want)
 	}
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,8 +56,7 @@ func testForgedForms(t *testing.T, s *site) {
 			w := v.alone()
 			w.header.Set(cmp.Or(forged.header, "X-None"), forged.value)
 			kind := cmp.Or(forged.kind, "application/x-www-form-urlencoded")
-			p := w.send("POST", path+forged.query, kind, forged.body)
-			expect.That(t, p.status == 403, "%s, %s: status %d", path, name, p.status)
+			expect.Equal(t, path+", "+name, w.send("POST", path+forged.query, kind, forged.body).status, 403)
 		}
 		p := s.visit(t).post(path, "csrf", token)
 		expect.That(t, p.status == 403 || path == "/signout", "%s, signed out: status %d", path, p.status)
@@ -85,8 +83,7 @@ func testForgedForms(t *testing.T, s *site) {
 	for origin, status := range map[string]int{s.url: 303, "null": 403} {
 		w := s.visit(t).alone()
 		w.header.Set("Origin", origin)
-		p := w.post("/signin", "code", v.code)
-		expect.Equal(t, "status of a form of "+origin, p.status, status)
+		expect.Equal(t, "status of a form of "+origin, w.post("/signin", "code", v.code).status, status)
 	}
 }
 
@@ -165,8 +162,7 @@ func TestSessions(t *testing.T) {
 	owner.submit(accountPath, "End") // the one that was used last
 	owner.is(200, "The session is ended.")
 	s.isSignedOut(t, phone.token(), "after it was ended")
-	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
-	expect.Equal(t, "a form of an ended session: status", p.status, 403)
+	phone.post("/dashboard/keys", "csrf", "x", "name", "x").is(403)
 	tablet.get("/dashboard").is(200, "This month")
 	owner.submit(accountPath, "End all others").is(200, "All other sessions are ended.")
 	s.isSignedOut(t, tablet.token(), "after all others were ended")
@@ -305,8 +301,7 @@ func TestSignInLink(t *testing.T) {
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
 	w.use(unused).is(410, "This link was used, or it has expired.")
 	w.enter(owner.code).is(401, "There is no such sign-in code.")
-	_, err := s.store.NewLink(t.Context(), "acct_nobody")
-	expect.That(t, errors.Is(err, billing.ErrNoAccount), "NewLink = %v", err)
+	expect.Error(t, "NewLink", expect.ErrorOf(s.store.NewLink(t.Context(), "acct_nobody")), billing.ErrNoAccount)
 }
 
 // TestCookiesThroughTLS runs with HTTPS, of the host itself or of a proxy.

@@ -18,18 +18,8 @@ import (
 
 // Store is the storage that the pages need.
 type Store interface {
-	SignIns
-	Checkouts
-	Usage
-	Keys
-	Webhooks
-	Checks
-	Overrides
-	Subjects
-}
+	// These sign customers in, keep their sessions, and limit how often clients may try.
 
-// SignIns signs customers in, keeps their sessions, and limits how often clients may try.
-type SignIns interface {
 	// SignInByCode returns the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
 	SignInByCode(ctx context.Context, presented string) (account string, err error)
 	// UseLink uses up a sign-in link and returns its account. Error: signin.ErrUnknown.
@@ -89,17 +79,13 @@ type SignIns interface {
 	// reached the limit.
 	TakeCounted(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (
 		uses int, resetAt time.Time, err error)
-}
 
-// Checkouts are the purchases of the built-in test checkout.
-type Checkouts interface {
-	// CheckoutPlan returns the plan of an open checkout. Error: billing.ErrNoCheckout.
-	// It is billing.ErrSubscribed if the account has got a subscription meanwhile.
+	// CheckoutPlan returns the plan of an open checkout of the built-in test checkout. Errors: billing.ErrNoCheckout,
+	// or billing.ErrSubscribed if the account has got a subscription meanwhile.
 	CheckoutPlan(ctx context.Context, id string) (plan string, err error)
-}
 
-// Usage reports an account's plan and checks.
-type Usage interface {
+	// These report an account's plan and checks.
+
 	Usage(ctx context.Context, account string) (billing.Usage, error)
 	// CountChecks counts the account's checks from one instant until another, which is not included.
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
@@ -112,20 +98,18 @@ type Usage interface {
 	Subscription(ctx context.Context, account string) (billing.Subscription, error)
 	// Refunds returns the second subscriptions that the account paid for lately, newest first.
 	Refunds(ctx context.Context, account string) ([]billing.Refund, error)
-}
 
-// Keys manages an account's API keys. Errors: apikey.ErrNotFound, ErrTooMany, ErrLast; billing.ErrSubscriptionEnded.
-type Keys interface {
+	// These manage the account's keys. Errors: apikey.ErrNotFound, ErrTooMany, ErrLast; billing.ErrSubscriptionEnded.
+
 	Keys(ctx context.Context, account string) ([]apikey.Key, error)
 	IssueKey(ctx context.Context, account string, wanted apikey.Wanted) (apikey.Issued, error)
 	// RotateKey replaces a key, which keeps working during the overlap, by one with the same name and limits.
 	RotateKey(ctx context.Context, account, id string, overlap time.Duration) (apikey.Issued, error)
 	RevokeAccountKey(ctx context.Context, account, id string) error
-}
 
-// Webhooks manages an account's webhook and its events. Errors: webhook.ErrNoEndpoint, ErrEndpointDisabled, ErrNoEvent,
-// ErrEventPending, ErrPayloadGone.
-type Webhooks interface {
+	// These manage an account's webhook and its events. Errors: webhook.ErrNoEndpoint, ErrEndpointDisabled, ErrNoEvent,
+	// ErrEventPending, ErrPayloadGone.
+
 	// Endpoints returns the account's endpoint, or nothing.
 	Endpoints(ctx context.Context, account string) ([]webhook.Endpoint, error)
 	// SetEndpoint sets the endpoint with a new secret. Error: webhook.ErrPlanWithoutWebhooks.
@@ -152,31 +136,28 @@ type Webhooks interface {
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
 	// because their content was deleted.
 	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)
-}
 
-// Overrides keeps the verdicts that an account sets in advance. Errors: *entity.InvalidError, override.TooManyError,
-// override.ErrUnknown, check.ErrUnauthorized.
-type Overrides interface {
+	// These keep the verdicts that an account sets in advance. Errors: *entity.InvalidError, override.TooManyError,
+	// override.ErrUnknown, check.ErrUnauthorized.
+
 	// Overrides lists an account's overrides, newest first.
 	Overrides(ctx context.Context, account string) ([]override.Listed, error)
 	AddOverride(ctx context.Context, caller check.Caller, wanted override.Wanted) (*override.Listed, error)
 	RemoveOverride(ctx context.Context, caller check.Caller, id string) error
-}
 
-// Checks reads the account's recorded checks and has persons review them. Errors: feedback.ErrUnknownCheck,
-// *entity.InvalidError.
-type Checks interface {
+	// These read the account's recorded checks and have persons review them. Errors: feedback.ErrUnknownCheck,
+	// *entity.InvalidError.
+
 	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
 	decision.Records
 	// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
 	TakeSettled(ctx context.Context) (accounts map[string]string, err error)
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (*privacy.Review, error)
-}
 
-// Subjects exports and erases a person's data, in the background if there is much of it. Errors:
-// privacy.ErrUnknownSubject, privacy.LargeError, check.ErrUnauthorized, and privacy.ErrNoExport for a download.
-type Subjects interface {
+	// These export and erase a person's data, in the background if there is much of it. Errors:
+	// privacy.ErrUnknownSubject, privacy.LargeError, check.ErrUnauthorized, and privacy.ErrNoExport for a download.
+
 	Export(ctx context.Context, caller check.Caller, subject privacy.Selector, page privacy.Page) (
 		*privacy.Export, error)
 	Erase(ctx context.Context, caller check.Caller, subject privacy.Selector) (*privacy.ErasureResult, error)

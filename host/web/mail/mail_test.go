@@ -99,11 +99,9 @@ func TestSendFails(t *testing.T) {
 	sender.pauses = []time.Duration{time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := sender.Send(ctx, Message{To: "jane@example.org"})
-	expect.That(t, err != nil, "Send to nowhere succeeds")
+	expect.Failure(t, sender.Send(ctx, Message{To: "jane@example.org"}), "Send to nowhere succeeds")
 	for _, to := range []string{"", "jane", "jane@example.org\r\nBcc: x@example.org", "a@example.org, b@example.org"} {
-		err := sender.Send(t.Context(), Message{To: to})
-		expect.That(t, err != nil && strings.Contains(err.Error(), "malformed"), "Send to %q = %v", to, err)
+		expect.ErrorText(t, "Send to "+to, sender.Send(t.Context(), Message{To: to}), "malformed")
 	}
 }
 

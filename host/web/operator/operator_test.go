@@ -102,8 +102,8 @@ func TestBadTokensAreRefused(t *testing.T) {
 		token[:operator.MinToken-1]: "at least 16 characters",
 		token + " ":                 "must not begin or end with a blank",
 	} {
-		_, err := operator.New(operator.Config{Token: token, Look: os.DirFS("../console/static")})
-		expect.That(t, err != nil && strings.Contains(err.Error(), want), "token %q: %v, want %q", token, err, want)
+		cfg := operator.Config{Token: token, Look: os.DirFS("../console/static")}
+		expect.ErrorText(t, "token "+token, expect.ErrorOf(operator.New(cfg)), want)
 	}
 }
 

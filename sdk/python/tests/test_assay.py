@@ -227,7 +227,7 @@ class Webhooks(unittest.TestCase):
 @unittest.skipUnless("ASSAY_URL" in os.environ, "set ASSAY_URL and ASSAY_KEY to call a host")
 class Host(unittest.TestCase):
     def test_calls(self) -> None:
-        """Makes the same calls as the host's TestClients."""
+        """Makes the same calls as the host's TestService."""
         client = Client(os.environ["ASSAY_URL"], os.environ["ASSAY_KEY"])
         domain = "paypa1-secure-login.xyz"
         result = client.check({"domain": domain})

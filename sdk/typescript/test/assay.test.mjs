@@ -241,7 +241,7 @@ async function records(client, result) {
 
 const { ASSAY_URL: url, ASSAY_KEY: key } = process.env;
 test("calls a host", { skip: url ? false : "set ASSAY_URL and ASSAY_KEY to call a host" }, async () => {
-  const client = new Client(url, key); // makes the same calls as the host's TestClients
+  const client = new Client(url, key); // makes the same calls as the host's TestService
   const domain = "paypa1-secure-login.xyz";
   const result = await client.check({ domain });
   assert.equal(result.type, "domain");
