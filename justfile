@@ -44,6 +44,10 @@ activations count="1000":
 chaos time="30m" seed="0":
     go test ./host/e2e/drill -run '^TestChaos$' -v -timeout 0 -for {{time}} -seed {{seed}}
 
+# Send requests with an Idempotency-Key to two hosts that are replaced, lose 5% of the answers, and count
+repeats count="100000":
+    ASSAY_TEST_DISK=1 ASSAY_REPEATS={{count}} go test ./host/web/api -run '^TestRequestsAreCountedOnce$' -v -timeout 0
+
 # Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
 soak time="1h":
     ASSAY_TEST_DISK=1 go test ./host/e2e/drill -run '^TestSoak$' -v -timeout 0 -for {{time}}

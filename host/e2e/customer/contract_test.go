@@ -4,10 +4,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,8 +32,7 @@ type service struct {
 }
 
 // TestService runs the tests that can share a host, because their accounts keep them apart. The names of clauses begin
-// with the sections of docs/contract.md. TestAnswers and the tests of host/web/api prove what it says about requests,
-// results and errors.
+// with the sections of docs/contract.md. TestAnswers and the tests of host/web/api prove the details.
 func TestService(t *testing.T) {
 	t.Parallel()
 	stripe := &stripeServer{plan: "starter"}
@@ -45,12 +46,24 @@ func TestService(t *testing.T) {
 	// The first call of a layer is its slowest.
 	hosttest.CheckUntilComplete(host, s.account(t, "pro").Secret, `{"email":"jane@paypa1-secure-login.xyz"}`)
 	for name, test := range map[string]func(*testing.T, *service){
-		"2.3, 5.6 and 6 events of block and review, signed with the secret": testEvents,
-		"3 and 5.4 a revoked key gets 401":                                  testRevokedKey,
-		"4.1 and 4.4 every check counts once, also in a batch":              testCounting,
-		"4.2 without a key, domains alone, ten an hour from an address":     testPublic,
-		"8 Free: 50 checks a month, eight at once":                          testQuota,
-		"8 plans cover types, batches, webhooks and privacy":                testPlans,
+		"1 and 2.2 each type is scored and answered with the fields of a result":   testResult,
+		"2.1 the first of domain, email, phone, iban is scored, others are linked": testFields,
+		"2.1 one of the four fields is required":                                   testNoField,
+		"2.1 the region is EU by default":                                          testRegion,
+		"2.2 an allowed entity has no dominant threat":                             testAllowed,
+		"2.3, 5.6 and 6 events of block and review, signed with the secret":        testEvents,
+		"2.4 and 4.3 the record has a pseudonym, and is exported and erased":       testRecord,
+		"3 an event is sent again after 1 s and 4 s":                               testRetries,
+		"3 and 5.4 a key that is missing, malformed or revoked gets 401":           testKeys,
+		"4.1 and 4.4 every check counts once, also in a batch of up to 100":        testCounting,
+		"4.2 without a key, domains alone, ten an hour from an address":            testPublic,
+		"7 errors are JSON, with a code":                                           testErrors,
+		"8 Free: 50 checks a month, one by one":                                    testQuota("free", 50, 1),
+		"8 Free: 50 checks a month, eight at once":                                 testQuota("free", 50, 8),
+		"8 Starter: 150 checks a month, eight at once":                             testQuota("starter", 150, 8),
+		"8 Pro: 1,500 checks a month, a hundred in a call":                         testQuotaOfBatches,
+		"8 plans cover types, batches, webhooks and privacy":                       testPlans,
+
 		"bodies": testBodies, "clients": testClients, "installed clients": testInstalledClients,
 		"examples": testExamples, "receivers": testReceivers, "Stripe": testStripe,
 	} {
@@ -90,6 +103,84 @@ func (s *service) check(t *testing.T, key, body string) hosttest.Answer {
 	return a
 }
 
+// result is a check's answer with exactly the fields of section 2.2.
+type result struct {
+	Score     json.Number     `json:"score"`
+	Verdict   string          `json:"verdict"`
+	Signals   []string        `json:"signals"`
+	Threat    *string         `json:"dominant_threat"`
+	Type      string          `json:"type"`
+	Query     string          `json:"query"`
+	Timestamp string          `json:"timestamp"`
+	Ref       string          `json:"ref"`
+	Warnings  []check.Warning `json:"warnings"`
+}
+
+// result makes a check that must be answered, and reads its fields.
+func (s *service) result(t *testing.T, key, body string) (r result) {
+	t.Helper()
+	status, text := hosttest.Send(t, s.HostProcess, key, "POST", "/api/check", body, "Content-Type", "application/json")
+	expect.Must(t, status == 200, "%s: status %d, %s", body, status, text)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	expect.NoError(t, decoder.Decode(&r))
+	return r
+}
+
+func testResult(t *testing.T, s *service) {
+	key, seen := s.account(t, "pro").Secret, map[string]bool{}
+	for typ, value := range values {
+		r := s.result(t, key, body(typ))
+		score := expect.Value(strconv.Atoi(r.Score.String()))(t)
+		expect.That(t, score >= 0 && score <= 100 && r.Verdict == string(check.Bands{Review: 40,
+			Block: 70}.Verdict(score)) && r.Type == string(typ) && r.Query == value && !seen[r.Ref] && r.Ref != "" &&
+			r.Signals != nil, "%s: %+v", typ, r)
+		expect.Value(time.Parse("2006-01-02T15:04:05.000Z", r.Timestamp))(t)
+		seen[r.Ref] = true
+	}
+}
+
+func testFields(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	all := fmt.Sprintf(`{"iban":%q,"phone":%q,"email":%q,"domain":%q}`, values[entity.IBAN], values[entity.Phone],
+		values[entity.Email], values[entity.Domain])
+	expect.Equal(t, "scored of all", s.result(t, key, all).Type, "domain")
+	const two = `{"iban":"DE89370400440532013000","phone":"+12024561111"}`
+	expect.Equal(t, "scored of two", s.result(t, key, two).Type, "phone")
+	r := s.result(t, key, `{"domain":"example.com","email":null,"phone":"12","iban":" ","domian":"x"}`)
+	expect.NoDiff(t, "warnings", []string{"domian", "phone"}, []string{r.Warnings[0].Field, r.Warnings[1].Field})
+	r = s.result(t, key, `{"email":"jane@example.com","region":null}`)
+	expect.Equal(t, "warnings of a valid request", len(r.Warnings), 0)
+}
+
+func testNoField(t *testing.T, s *service) {
+	key := s.account(t, "free").Secret
+	for _, body := range []string{`{}`, `{"domain":null}`, `{"email":" "}`, `{"region":{"country":"DE"}}`} {
+		answer := s.refused(t, 400, key, "/api/check", body)
+		for _, name := range entity.Types() {
+			expect.That(t, strings.Contains(answer["error"].(string), string(name)), "%s: %v", body, answer)
+		}
+		expect.Equal(t, "code", answer["code"].(string), "no_field")
+	}
+}
+
+func testRegion(t *testing.T, s *service) {
+	key := s.account(t, "starter").Secret
+	for country, number := range map[string]string{"DE": "030 901820", "uk": "020 7219 3000"} {
+		r := s.result(t, key, fmt.Sprintf(`{"phone":%q,"region":{"country":%q}}`, number, country))
+		expect.Equal(t, "verdict in "+country, r.Verdict, "allow")
+	}
+	const without, with = `{"domain":"example.com"}`, `{"domain":"example.com","region":{"country":"EU"}}`
+	expect.Equal(t, "score without a region", s.result(t, key, without).Score, s.result(t, key, with).Score)
+	expect.Equal(t, "field", s.refused(t, 400, key, "/api/check",
+		`{"domain":"example.com","region":{"country":"Utopia"}}`)["field"].(string), "region.country")
+}
+
+func testAllowed(t *testing.T, s *service) {
+	r := s.result(t, s.account(t, "free").Secret, `{"domain":"wikipedia.org"}`)
+	expect.That(t, r.Verdict == "allow" && r.Threat == nil, "%+v", r)
+}
+
 func testEvents(t *testing.T, s *service) {
 	issued := s.account(t, "starter")
 	url, calls := hosttest.Receive(t, func(hosttest.Call) int { return 204 })
@@ -117,9 +208,64 @@ func testEvents(t *testing.T, s *service) {
 	}
 }
 
-func testRevokedKey(t *testing.T, s *service) {
-	issued := s.account(t, "pro")
+func testRetries(t *testing.T, s *service) {
+	issued := s.account(t, "starter")
+	url, calls := hosttest.Receive(t, func(c hosttest.Call) int {
+		return map[bool]int{true: 200, false: 500}[c.Header.Get("X-Service-Attempt") == "3"]
+	})
+	hosttest.Output(t, s.dir, s.database, "webhooks", "set", issued.Account, "--url", url)
 	s.check(t, issued.Secret, body(entity.Domain))
+	hosttest.Next(t, calls)
+	for i, pause := range []time.Duration{time.Second, 4 * time.Second} {
+		since := time.Now()
+		call := hosttest.Next(t, calls)
+		expect.Equal(t, "attempt", call.Header.Get("X-Service-Attempt"), fmt.Sprint(i+2))
+		took := time.Since(since) // the delivery and the test do not begin at the same time
+		expect.That(t, took >= pause*9/10, "attempt %d came after %v", i+2, took)
+	}
+}
+
+func testRecord(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	const person = `{"email":"erika.muster@example.com"}`
+	r := s.result(t, key, person)
+	ask := func(method, path, body string) map[string]any {
+		status, answer := hosttest.Ask(t, s.HostProcess, key, method, path, body)
+		expect.Must(t, status == 200, "%s %s: %d %v", method, path, status, answer)
+		return answer
+	}
+	answer := ask("POST", "/gdpr/export", person)
+	record := answer["checks"].([]any)[0].(map[string]any)
+	expect.That(t, record["ref"] == r.Ref && record["type"] == "email" && record["verdict"] == r.Verdict &&
+		record["timestamp"] == r.Timestamp, "record %v of %+v", record, r)
+	subject, _ := answer["subject"].(string)
+	expect.That(t, strings.HasPrefix(subject, "sub_") && !strings.Contains(fmt.Sprint(answer), "erika"), "export %v",
+		answer)
+	same := ask("GET", "/gdpr/export?subject="+subject, "")
+	expect.Equal(t, "export by reference", fmt.Sprint(same["checks"]), fmt.Sprint(answer["checks"]))
+	ask("POST", "/gdpr/erase", person)
+	answer = ask("POST", "/gdpr/export", `{"ref":"`+r.Ref+`"}`)
+	expect.That(t, fmt.Sprint(answer["total"]) == "0" && answer["subject"] == nil, "after the erasure: %v", answer)
+}
+
+func testKeys(t *testing.T, s *service) {
+	issued, other := s.account(t, "pro"), s.account(t, "pro").Secret
+	send := func(authorization string) (int, string) {
+		return hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
+			authorization)
+	}
+	for name, authorization := range map[string]string{
+		"missing": "", "empty": "Bearer ", "another scheme": "Basic " + other,
+		"malformed": "Bearer x" + other, "unknown": "Bearer " + other[:len(other)-8] + "AAAAAAAA", "no scheme": other,
+	} {
+		status, text := send(authorization)
+		expect.That(t, status == 401 && strings.Contains(text, `"code":"unauthorized"`), "%s: %d %s", name, status,
+			text)
+	}
+	for _, scheme := range []string{"bearer ", "BEARER  ", "Bearer "} {
+		status, text := send(scheme + issued.Secret)
+		expect.That(t, status == 200, "%q: %d %s", scheme, status, text)
+	}
 	hosttest.Output(t, s.dir, s.database, "keys", "revoke", issued.ID)
 	s.refused(t, 401, issued.Secret, "/api/check", body(entity.Domain))
 }
@@ -164,28 +310,72 @@ func testPublic(t *testing.T, s *service) {
 	expect.That(t, status == 200, "another address: %d %s", status, text)
 }
 
-// testQuota uses up a plan's quota by callers at the same time.
-func testQuota(t *testing.T, s *service) {
+func testErrors(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	for _, test := range []struct {
+		method, path, body, code string
+		status                   int
+	}{
+		{"POST", "/api/check", `{`, "invalid_body", 400},
+		{"POST", "/api/check", `{"email":5}`, "invalid_field", 400},
+		{"GET", "/api/check", ``, "method_not_allowed", 405},
+		{"POST", "/api/checks", `{}`, "not_found", 404},
+		{"GET", "/nothing", ``, "not_found", 404},
+		{"GET", "/api/checks/chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", ``, "not_found", 404},
+	} {
+		status, answer := hosttest.Ask(t, s.HostProcess, key, test.method, test.path, test.body)
+		text, _ := answer["error"].(string)
+		expect.That(t, status == test.status && text != "" && answer["code"] == test.code, "%s %s %s: %d %v",
+			test.method, test.path, test.body, status, answer)
+	}
+}
+
+// wantSpent compares the answer to a check beyond the quota with the contract.
+func wantSpent(t *testing.T, status int, answer map[string]any) {
+	t.Helper()
+	year, month, _ := time.Now().UTC().Date()
+	reset := time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
+	text, _ := answer["error"].(string)
+	expect.That(t, status == 429 && answer["code"] == "quota_exhausted" && answer["reset_at"] ==
+		reset.Format("2006-01-02T15:04:05.000Z") && strings.Contains(text, reset.Format(time.DateOnly)),
+		"beyond the quota: %d %v", status, answer)
+}
+
+// testQuota returns a test that a plan's quota can be used at once, by callers at the same time.
+func testQuota(plan string, quota int64, callers int) func(*testing.T, *service) {
+	return func(t *testing.T, s *service) {
+		hosttest.WithinOneMonth(func() {
+			key := s.account(t, plan).Secret
+			var answered atomic.Int64
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for {
+						const body = `{"domain":"example.com"}`
+						status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", body)
+						if status != 200 {
+							wantSpent(t, status, answer)
+							return
+						}
+						answered.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			expect.Equal(t, "answered checks", answered.Load(), quota)
+		})
+	}
+}
+
+func testQuotaOfBatches(t *testing.T, s *service) {
 	hosttest.WithinOneMonth(func() {
-		key := s.account(t, "free").Secret
-		var answered atomic.Int64
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				status, answer := 200, map[string]any(nil)
-				for ; status == 200; answered.Add(1) {
-					status, answer = hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", body(entity.Domain))
-				}
-				answered.Add(-1) // the last one was refused
-				year, month, _ := time.Now().UTC().Date()
-				reset := time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
-				expect.That(t, status == 429 && answer["code"] == "quota_exhausted" && answer["reset_at"] ==
-					reset.Format(check.TimeFormat) && strings.Contains(answer["error"].(string),
-					reset.Format(time.DateOnly)), "beyond the quota: %d %v", status, answer)
-			})
+		key := s.account(t, "pro").Secret
+		for n := range 15 {
+			status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check/batch", batchOf(100))
+			expect.Must(t, status == 200, "batch %d: %d %v", n+1, status, answer)
 		}
-		all.Wait()
-		expect.Equal(t, "answered checks", answered.Load(), 50)
+		status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", `{"domain":"example.com"}`)
+		wantSpent(t, status, answer)
 	})
 }
 
