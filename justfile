@@ -29,7 +29,6 @@ cuts:
 bench *args:
     go run ./host bench {{args}}
     go test -run '^$' -bench . -benchmem ./...
-    cd host/measure/bench/extism && go test -run '^$' -bench . .
 
 # Compare 20,000 decisions on an idle and an overloaded host, a customer's p99 with and without floods of others and
 # their values that make layers fail, and the throughput with and without a layer that always traps

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -91,5 +92,174 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	for i, a := range answers {
 		want := fmt.Sprintf("n%d.example.com", i)
 		expect.Must(t, a.Decision.Query == want, "answer %d is for %s", i, a.Decision.Query)
+	}
+}
+
+// rendering returns a request whose answer lists queries and errors.
+func rendering() *check.Once {
+	return &check.Once{Render: func(answers []check.Answer) []byte {
+		var lines []string
+		for _, a := range answers {
+			if a.Err != nil {
+				lines = append(lines, a.Err.Error())
+				continue
+			}
+			lines = append(lines, fmt.Sprint(a.Decision.Query, " ", a.Decision.Revision))
+		}
+		return []byte(strings.Join(lines, "; "))
+	}}
+}
+
+// The answer is rendered before its records are appended, and from what is recorded.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	host := field(entity.Domain, "example.com")
+	const refusedOnce = "one of domain, email, phone or iban is required"
+	single := func(f *fixture, once *check.Once) error {
+		_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{host}, Once: once})
+		return err
+	}
+	batch := func(items ...check.Item) func(*fixture, *check.Once) error {
+		return func(f *fixture, once *check.Once) error {
+			return expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, items, once))
+		}
+	}
+	type testCase struct {
+		send    func(f *fixture, once *check.Once) error
+		replace bool // the first lineup is refused
+		want    string
+		records int
+	}
+	expect.Each(t, map[string]testCase{
+		"a check":                      {single, false, "example.com 7", 1},
+		"a check that is scored again": {single, true, "example.com 8", 1},
+		"a batch": {batch(check.Item{Fields: []check.Field{host}}, check.Item{},
+			check.Item{Fields: []check.Field{anEmail}}), false,
+			"example.com 7; " + refusedOnce + "; jane@example.com 7", 2},
+		"a batch of which nothing is scored": {batch(check.Item{}), false, "", 0},
+	}, func(t *testing.T, test testCase) {
+		f := newFixture(t)
+		f.swap(7, f.member("only"))
+		once := rendering()
+		ledger := &seeing{fixture: f}
+		if test.replace {
+			ledger.refuse = func() { f.swap(8, f.member("only")) }
+		}
+		f.Ledger = ledger
+		expect.NoError(t, test.send(f, once))
+		expect.That(t, string(once.Answer) == test.want && ledger.answer == test.want,
+			"the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
+		expect.Equal(t, "records", len(f.records), test.records)
+		for _, r := range f.records {
+			expect.That(t, r.Once == once, "a record lacks the request: %+v", r)
+		}
+	})
+}
+
+// seeing is a ledger that notes the answer it was given. It refuses the first call if refuse is set.
+type seeing struct {
+	*fixture
+	refuse func()
+	answer string
+}
+
+func (s *seeing) Append(ctx context.Context, records ...check.Record) error {
+	if s.refuse != nil {
+		s.refuse()
+		s.refuse = nil
+		return check.ErrRevision
+	}
+	s.answer = string(records[0].Once.Answer)
+	return s.fixture.Append(ctx, records...)
+}
+
+// A request that was recorded before is neither remembered nor counted against a quota that is spent.
+func TestAnsweredRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "only")
+	f.appendErr = check.ErrAnswered
+	for range 2 {
+		_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{aDomain},
+			Once: rendering()})
+		_, batchErr := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, rendering())
+		for _, err := range []error{err, batchErr} {
+			var internal *check.InternalError
+			expect.That(t, errors.Is(err, check.ErrAnswered) && !errors.As(err, &internal), "got %v", err)
+		}
+	}
+	expect.Equal(t, "decisions observed", len(f.done), 0)
+}
+
+// guarded is a ledger that refuses decisions of a replaced lineup. Before each call of Append it puts the next revision
+// in force, as if an operator had done so while the check was scored.
+type guarded struct {
+	*fixture
+	next   []int64 // to be put in force before the calls of Append; 0: none
+	ended  map[int64]bool
+	scored []int64 // the revision of each call
+}
+
+func (g *guarded) Append(ctx context.Context, records ...check.Record) error {
+	g.scored = append(g.scored, records[0].Decision.Revision)
+	if n := len(g.scored); n <= len(g.next) && g.next[n-1] != 0 {
+		g.swap(g.next[n-1], g.member("any"))
+	}
+	if g.ended[records[0].Decision.Revision] {
+		return check.ErrRevision
+	}
+	return g.fixture.Append(ctx, records...)
+}
+
+// A check whose lineup was replaced is scored once more with the lineup in force, or refused. It is recorded at most
+// once, and never under the old revision.
+func TestReplacedLineupIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		next   []int64
+		ended  map[int64]bool
+		scored []int64
+		want   int64 // the recorded revision; 0: refused
+	}{
+		"another lineup is in force": {[]int64{2}, map[int64]bool{1: true}, []int64{1, 2}, 2},
+		"the host has not followed":  {nil, map[int64]bool{1: true}, []int64{1}, 0},
+		"replaced again":             {[]int64{2, 3}, map[int64]bool{1: true, 2: true}, []int64{1, 2}, 0},
+		"replaced, but in time":      {[]int64{2}, nil, []int64{1}, 1},
+	} {
+		for kind, run := range map[string]func(f *guarded) (revisions []int64, err error){
+			"check": func(f *guarded) ([]int64, error) {
+				d, err := f.check(aDomain)
+				if err != nil {
+					return nil, err
+				}
+				return []int64{d.Revision}, nil
+			},
+			"batch": func(f *guarded) (revisions []int64, err error) {
+				answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
+				for _, a := range answers {
+					revisions = append(revisions, a.Decision.Revision)
+				}
+				return revisions, err
+			},
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				f := &guarded{fixture: newFixture(t), next: c.next, ended: c.ended}
+				f.Ledger = f
+				f.swap(1, f.member("any"))
+				revisions, err := run(f)
+				same(t, c.scored, f.scored)
+				var refused *check.UnavailableError
+				expect.That(t, c.want != 0 || errors.As(err, &refused) && refused.Reason() == "lineup",
+					"got %v, %v, want a refusal because of the lineup", revisions, err)
+				expect.That(t, c.want == 0 || err == nil, "%v", err)
+				for _, r := range revisions {
+					same(t, c.want, r)
+				}
+				for _, r := range f.records {
+					same(t, c.want, r.Decision.Revision)
+				}
+				f.Live.Swap(nil)
+			})
+		}
 	}
 }

@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"assay/host/access/apikey"
 	"assay/host/access/signin"
+	"assay/host/customer/override"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/web/console"
@@ -52,5 +59,119 @@ func TestAccountsCommands(t *testing.T) {
 		code, text := hosttest.Failing(t, dir, database, args...)
 		expect.That(t, code == 1 && strings.Contains(text, "there is no such account"), "%s: exit code %d, printed %s",
 			command, code, text)
+	}
+}
+
+// A key with limits is created and rotated on the command line. Its replacement has the same limits and a new lifetime.
+func TestKeysWithLimits(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	hosttest.OpenStore(t, dir, database)
+	old := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--scope=privacy,check", "--test",
+		"--allow=192.0.2.7,2001:db8::/32", "--expires=90d")
+	next := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "rotate", old.ID, "--overlap=2h")
+	expect.That(t, strings.HasPrefix(old.Secret, "assay_test_") && strings.HasPrefix(next.Secret, "assay_test_") &&
+		next.Account == old.Account && next.Plan == "free", "issued %+v and %+v", old, next)
+	keys := hosttest.OutputJSON[[]apikey.Key](t, dir, database, "keys", "list")
+	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.ID, b.ID) })
+	for i, want := range []struct {
+		id   string
+		ends time.Duration
+	}{{old.ID, 2 * time.Hour}, {next.ID, 90 * 24 * time.Hour}} {
+		k := keys[i]
+		expect.That(t, k.ID == want.id && apikey.JoinScopes(k.Scopes) == "check and privacy" && k.Test &&
+			len(k.Networks) == 2 && k.ExpiresAt != nil && time.Until(*k.ExpiresAt).Round(time.Hour) == want.ends,
+			"key %d is %+v, want %s with the limits, for %v", i, k, want.id, want.ends)
+	}
+	table := hosttest.Output(t, dir, database, "keys", "list")
+	hosttest.Has(t, table, "LAST USED", "EXPIRES\n", "check privacy", "192.0.2.7/32 2001:db8::/32")
+}
+
+func TestKeysCreateRefusesLimits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cmd  keysCreateCmd
+		want string
+	}{
+		"no name":        {keysCreateCmd{Name: " "}, "--name: the name must have 1 to 60 visible characters"},
+		"a hidden name":  {keysCreateCmd{Name: "a\x1b[2Jb"}, "--name: the name must have 1 to 60"},
+		"a long name":    {keysCreateCmd{Name: strings.Repeat("ä", 61)}, "--name: the name must have 1 to 60"},
+		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: unknown scope "admin"`},
+		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
+		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
+		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
+		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
+	} {
+		c.cmd.Name = cmp.Or(c.cmd.Name, "plain")
+		expect.ErrorText(t, name, c.cmd.Validate(), c.want)
+	}
+	expect.ErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
+	named := &keysCreateCmd{Name: " " + strings.Repeat("ä", 60)}
+	expect.Equal(t, "a name", expect.Value(named.wanted(time.Now()))(t).Name, strings.Repeat("ä", 60))
+}
+
+// TestOverridesAtTheStart checks that a host which has started sees what was set right before, once it is ready.
+func TestOverridesAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	for action, sig := range map[string]syscall.Signal{"block": syscall.SIGKILL, "allow": syscall.SIGTERM} {
+		hosttest.Output(t, dir, database, "overrides", "add", action, "--domain=restart.example", "--reason=a test",
+			"--expires=1d")
+		host.Stop(t, sig)
+		host = hosttest.StartHost(t, dir, database)
+		expect.Until(t, "/readyz", func() bool {
+			return expect.Value(http.Get(host.Admin+"/readyz"))(t).StatusCode == http.StatusOK
+		})
+		first := hosttest.CheckOnce(host, issued.Secret, `{"domain":"restart.example"}`)
+		expect.That(t, first.Verdict == action && strings.HasPrefix(first.Signals[0], "Assay: "),
+			"the first check after a restart: %+v, want %s", first, action)
+	}
+}
+
+// A customer and the operator set verdicts in advance, which a running host applies, explains and records.
+func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database string) {
+	t.Helper()
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	send := func(method, path, body string) (status int, text string) {
+		t.Helper()
+		return hosttest.Send(t, host, issued.Secret, method, path, body)
+	}
+	// until checks a domain until the host applies the verdict.
+	until := func(domain, verdict, first string) {
+		t.Helper()
+		var last hosttest.Answer
+		if !hosttest.Repeat(func() bool {
+			last = hosttest.CheckOnce(host, issued.Secret, `{"domain":"`+domain+`"}`)
+			return last.Verdict == verdict && len(last.Signals) > 0 && strings.HasPrefix(last.Signals[0], first)
+		}) {
+			t.Fatalf("%s: %+v, want %s, %q first", domain, last, verdict, first)
+		}
+	}
+	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	status, text := send("POST", "/api/overrides", `{"action":"allow","domain":"paypa1-secure-login.xyz",`+
+		`"reason":"our own test page","expires_at":"`+expires+`"}`)
+	var own override.Listed
+	err := json.Unmarshal([]byte(text), &own)
+	expect.Must(t, status == 200 && err == nil, "status %d: %s", status, text)
+	until("paypa1-secure-login.xyz", "allow", "Assay: Allowed by your override "+own.ID+"; the layers' score is ")
+	until("www.paypa1-secure-login.xyz", "block", "")
+
+	all := hosttest.OutputJSON[override.Listed](t, dir, database, "overrides", "add", "block",
+		"--registrable=example.org", "--reason=fraud ring", "--expires=30d", "--author=ops")
+	until("shop.example.org", "block", "Assay: Blocked by the operator's override "+all.ID+"; the layers' score is ")
+	explained := hosttest.OutputJSON[Explanation](t, dir, database, "check", "shop.example.org")
+	expect.That(t, explained.Override != nil && explained.Override.ID == all.ID && explained.Verdict == "block" &&
+		explained.Score >= 70 && explained.Override.Score < 40, "explained %+v, override %+v", explained,
+		explained.Override)
+
+	list := hosttest.OutputJSON[[]override.Listed](t, dir, database, "overrides", "list")
+	expect.That(t, len(list) == 2 && list[0].ID == all.ID && list[1].ID == own.ID && list[1].Account == issued.Account,
+		"listed %+v", list)
+	hosttest.Output(t, dir, database, "overrides", "remove", own.ID)
+	until("paypa1-secure-login.xyz", "block", "")
+	if status, text := send("DELETE", "/api/overrides?id="+all.ID, ""); status != 404 {
+		t.Errorf("a customer removes an override of the operator: status %d: %s", status, text)
 	}
 }

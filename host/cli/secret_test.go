@@ -1,6 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +14,7 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/audit"
+	"assay/host/audit/witness"
 	"assay/host/auditlog"
 	"assay/host/hosttest"
 	"assay/host/installation"
@@ -16,6 +23,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry/activation"
 	"assay/registry/expect"
+	"assay/sdk/receipt"
 )
 
 // TestSecretRotation adds a generation to the secret of one of three hosts and copies it to another. All read each
@@ -106,4 +114,81 @@ func TestSecretRemoval(t *testing.T) {
 	export := filepath.Join(t.TempDir(), "export")
 	hosttest.Output(t, dir, database, "audit", "export", export)
 	hosttest.Output(t, dir, database, "audit", "verify", "--public-key", keys, "--offline", export)
+}
+
+// TestWitness starts the command twice in one directory: its key stays, and it remembers what it cosigned.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	signer := audit.NewSigner("assay/audit", bytes.Repeat([]byte{1}, 32))
+	trust := hosttest.WriteFile(t, "trust", []byte("# the log of a test\n\nverifier key: "+signer.TreeKey(0)+"\n"))
+	state := filepath.Join(t.TempDir(), "state")
+	tree := expect.Value(audit.OpenTree(0, nil))(t)
+	var keys [2]string
+	for i := range keys {
+		tree.Append(audit.Hash{byte(i)})
+		checkpoint := expect.Value(signer.SignTree(tree.Head(0)))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		reader, writer := io.Pipe()
+		var out bytes.Buffer
+		code := make(chan int, 1)
+		go func() {
+			code <- Run(ctx, []string{"witness", "--listen=127.0.0.1:0", "--name=one.example", "--state=" + state,
+				"--trust=" + trust}, &out, writer)
+			_ = writer.Close()
+		}()
+		line := make([]byte, 100)
+		n, err := reader.Read(line)
+		expect.NoError(t, err)
+		_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "listening on ")
+		expect.Must(t, ok, "it printed %q", line[:n])
+		keys[i] = strings.TrimSpace(out.String())
+		client := witness.NewClient(url, expect.Value(witness.ParseVerifier(keys[i]))(t), http.DefaultClient)
+		var asked []int64
+		_, err = client.Cosign(t.Context(), checkpoint, func(old int64) ([]audit.Hash, error) {
+			asked = append(asked, old)
+			if old == 1 { // the proof is the second leaf
+				return []audit.Hash{{1}}, nil
+			}
+			return nil, nil
+		})
+		expect.NoError(t, err)
+		expect.That(t, asked[len(asked)-1] == int64(i), "start %d: proofs from %v", i, asked)
+		stop()
+		expect.Equal(t, "exit code", <-code, 0)
+	}
+	expect.Equal(t, "the keys of two starts", keys[0], keys[1])
+	expect.Failure(t, expect.ErrorOf(witness.OpenKey(state, "two.example")), "a key is opened under another name")
+	file := filepath.Join(state, "key")
+	expect.NoError(t, os.Chmod(file, 0o640))
+	_, err := witness.OpenKey(state, "one.example")
+	expect.ErrorText(t, "a key that a group can read", err, file+" (mode 640): run chmod 600 "+file)
+}
+
+// A receipt of before a rotation is compared with the log of after it.
+func TestOldReceiptAfterRotation(t *testing.T) {
+	t.Parallel()
+	signer := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
+	record := audit.Record{Kind: audit.Check, At: "2026-01-02T03:04:05.006Z", Ref: "chk_1"}
+	nonce := make([]byte, audit.NonceBytes)
+	leaf := audit.Leaf(nonce, record)
+	r := &receipt.Receipt{Format: receipt.Format, Record: receipt.NewRecord(nonce, record),
+		Promise: expect.Value(signer.SignPromise(audit.Promise{Leaf: leaf, Until: time.Unix(1, 0)}))(t)}
+	known := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32)).Public
+	_ = expect.Value(signer.Introduce(signer.Hold(bytes.Repeat([]byte{2}, 32)), audit.Checkpoints|audit.Records,
+		time.Now().Add(-time.Hour)))(t)
+	tree := &audit.Tree{}
+	tree.Append(leaf)
+	files := map[string]string{"/audit/0/keys": auditlog.Keys(signer.Public, audit.TreeHead{}),
+		"/audit/0/tile/0/000.p/1": string(leaf[:]),
+		"/audit/0/checkpoint":     expect.Value(signer.SignTree(tree.Head(0)))(t)}
+	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		_, _ = w.Write([]byte(files[request.URL.Path]))
+	}))
+	t.Cleanup(log.Close)
+	result, err := compareReceipt(t.Context(), r, known, 0, log.URL)
+	expect.That(t, err == nil && result.Size == 1, "%+v, %v", result, err)
+	thief := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32)) // introduces another key
+	_ = expect.Value(thief.Introduce(thief.Hold(bytes.Repeat([]byte{3}, 32)), audit.Checkpoints, time.Now()))(t)
+	_, err = compareReceipt(t.Context(), r, thief.Public, 0, log.URL)
+	expect.ErrorText(t, "a log with other keys than those kept", err, "two statements about key 2")
 }

@@ -1,7 +1,9 @@
 package lineup
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -13,7 +15,9 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/replay"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 	"assay/registry/expect"
 )
 
@@ -119,4 +123,149 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	l = moved.Lineup
 	l.Base, l.Layers = "", l.Layers[:len(l.Layers)-1]
 	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l))
+}
+
+// A canary scores for its share of the accounts until a host withdraws it, because it changes more verdicts than its
+// limit allows. With another limit it stays, and is promoted without being prepared again.
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	f := hosttest.NewFleet(t, 1)
+	host := f.Hosts[0]
+	strict := hosttest.OutputJSON[registry.LineupRevision](t, f.Dir, f.Database, "lineup", "show").Lineup
+	strict.Base, strict.Bands.Review = "", 1
+	file := hosttest.WriteJSON(t, strict)
+	started := hosttest.OutputJSON[map[string]int64](t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%",
+		"--limit", "60%", "--reason", "a test")
+	expect.That(t, started["canary"] == 2 && started["revision"] == 1 && started["share"] == 50 &&
+		started["hosts"] == 1, "starting a canary printed %v", started)
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "show"),
+		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 60% of ")
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"), "1, canary 2 (50%)")
+	inside, outside := f.KeysAround(t, f.Last(t).Canary.Hash)
+	for key, revision := range map[string]int64{inside: 2, outside: 1} {
+		a := hosttest.CheckUntilComplete(host, key, hosttest.FleetBody)
+		expect.Equal(t, "recorded revision", storetest.Value[int64](t, f.Conn,
+			"SELECT revision FROM audit_records WHERE ref = $1", a.Ref), revision)
+	}
+
+	for i := range 40 {
+		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
+	}
+	expect.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })
+	last := f.Last(t)
+	expect.That(t, strings.HasPrefix(last.Author, "host ") && strings.HasSuffix(last.Author, ":"+host.Name()) &&
+		last.Lineup.Revision == 1 && strings.Contains(last.Reason, "have another verdict (most often domain: "),
+		"it was withdrawn by %+v", last)
+	expect.Until(t, "the withdrawal to be counted", func() bool {
+		return host.Metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
+	})
+	expect.Until(t, "/readyz to list the withdrawal", func() bool {
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
+			"the canary, revision 2, was withdrawn by host ")
+	})
+
+	// The operator accepts what the lineup changes.
+	hosttest.Output(t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%", "--limit", "100%")
+	const compared = "assay_canary_checks_total"
+	before := host.Metric(t, compared)
+	for i := range 20 {
+		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
+	}
+	expect.Until(t, "the checks to be compared", func() bool { return host.Metric(t, compared) >= before+20 })
+	now := f.Last(t)
+	expect.That(t, now.Canary != nil && now.Canary.Limit == 10_000, "a canary without a limit was withdrawn: %+v", now)
+	expect.Until(t, "the host to say what the canary does", func() bool {
+		hosts := expect.Value(f.Backend.Store.Hosts(t.Context()))(t)
+		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
+	})
+	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "promote", "--reason", "a test")
+	expect.That(t, strings.Contains(text, "Revision 2 is in force on ") && !strings.Contains(text, "loading"),
+		"lineup promote printed\n%s", text)
+	expect.Equal(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
+	hosttest.WantRefusal(t, "stopping no canary", f.Dir, f.Database, nil, []string{"lineup", "canary", "--stop"},
+		"there is no canary")
+	hosttest.Output(t, f.Dir, f.Database, "audit", "verify")
+}
+
+// Flags that contradict each other are refused.
+func TestCanaryFlags(t *testing.T) {
+	t.Parallel()
+	limit := new(activation.Limit)
+	for name, c := range map[string]struct {
+		cmd lineupCanaryCmd
+		ok  bool
+	}{
+		"file and share":     {lineupCanaryCmd{File: "f", Share: 5}, true},
+		"all":                {lineupCanaryCmd{File: "f", Share: 5, Limit: limit}, true},
+		"stop":               {lineupCanaryCmd{Stop: true}, true},
+		"another share":      {lineupCanaryCmd{Share: 5}, true},
+		"another limit":      {lineupCanaryCmd{Limit: limit}, true},
+		"nothing":            {lineupCanaryCmd{}, false},
+		"file without share": {lineupCanaryCmd{File: "f"}, false},
+		"stop with a file":   {lineupCanaryCmd{Stop: true, File: "f"}, false},
+		"stop with a share":  {lineupCanaryCmd{Stop: true, Share: 5}, false},
+		"stop with a limit":  {lineupCanaryCmd{Stop: true, Limit: limit}, false},
+	} {
+		err := c.cmd.Validate()
+		expect.That(t, (err == nil) == c.ok, "%s: %v", name, err)
+	}
+}
+
+// TestFlipsAreShownAndLimited changes a lineup so that the verdicts of recent checks flip. The operator sees it, needs
+// --force with a reason, and an erased subject is no longer counted.
+func TestFlipsAreShownAndLimited(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test"))(t)
+	for i := range 10 {
+		hosttest.CheckUntilComplete(host, issued.Secret, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
+	}
+	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	l.Bands.Review = 1
+	file := hosttest.WriteJSON(t, l)
+
+	diff := func() *replay.Report {
+		r := hosttest.OutputJSON[prediction](t, dir, database, "lineup", "diff", file)
+		expect.That(t, len(r.Changes) == 1 && len(r.Report.References) != 0 && len(r.Report.ReferenceFlips) != 0,
+			"lineup diff: %+v", r)
+		return r.Report
+	}
+	if r := diff(); r.Remembered != 10 || r.Flips() != 10 {
+		t.Errorf("%d of %d checks flip, want 10 of 10", r.Flips(), r.Remembered)
+	}
+	for name, flags := range map[string][]string{"no force": nil, "an empty reason": {"--force", "--reason", " "}} {
+		hosttest.WantRefusal(t, name, dir, database, nil, append([]string{"lineup", "set", file}, flags...),
+			" of 14 reference values (", "ASSAY_FLIP_LIMIT")
+	}
+	if status, text := hosttest.Send(t, host, issued.Secret, "POST", "/gdpr/erase",
+		`{"domain":"garden-3.example.com"}`); status != http.StatusOK {
+		t.Fatalf("erasing: %d %s", status, text)
+	}
+	expect.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
+	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
+	hosttest.Has(t, text, "domain: 9 of 9 verdicts change (100%)", "in force",
+		"  Only 9 checks, fewer than 200: the reference values decide.")
+	l.Base, l.Layers[0].Weight = "", maps.Clone(l.Layers[0].Weight)
+	l.Layers[0].Weight["domain"] += 0.001
+	text = hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l)) // although that was forced
+	hosttest.Has(t, text, "domain: 0 of 9 verdicts change (0%)")
+}
+
+func TestPercent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"1%": "1%", "0.5%": "0.5%", "100%": "100%", "0%": "0%", " 2% ": "2%",
+		"1": "", "-1%": "", "101%": "", "x%": "", "NaN%": "", "": ""} {
+		var p installation.Percent
+		err := p.UnmarshalText([]byte(text))
+		expect.That(t, (err == nil) == (want != "") && (err != nil || p.String() == want), "%q is %v: %v", text, p, err)
+	}
+}
+
+// explanation holds fields of the output of `assay check --json`.
+type explanation struct {
+	Score    int               `json:"score"`
+	Revision int64             `json:"lineup_revision"`
+	Layers   []json.RawMessage `json:"layers"`
 }

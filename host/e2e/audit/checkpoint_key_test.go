@@ -1,3 +1,4 @@
+// Package audit verifies the audit log of hosts, as auditors do.
 package audit
 
 import (
@@ -17,6 +18,8 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
 // TestCheckpointKeyElsewhere lets a command sign checkpoints, with a key that the host never has. Promises keep the key
 // of the secret, also after that is replaced.

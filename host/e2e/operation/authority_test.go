@@ -1,3 +1,4 @@
+// Package operation starts, watches, backs up and restores hosts, as operators do.
 package operation
 
 import (
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"assay/host/hosttest"
 	"assay/host/lineup/fleet"
@@ -17,6 +19,8 @@ import (
 	"assay/registry/activation"
 	"assay/registry/expect"
 )
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
 // TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
 func TestFirstStart(t *testing.T) {
@@ -187,4 +191,53 @@ func TestRestoredBackup(t *testing.T) {
 	expect.Equal(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
 	number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number
 	expect.That(t, number == 4, "activation %d is in force, want 4", number)
+}
+
+// TestIdleHosts counts what idle hosts on 32 chains ask of the database: fewer than 10 statements a second in all, and 3
+// for each host. No added one looks for contributions to the graph, events or privacy requests: they take turns.
+func TestIdleHosts(t *testing.T) {
+	t.Parallel()
+	const hosts, length = 3, 5 * time.Second
+	f := hosttest.NewFleet(t, hosts)
+	_, err := f.Conn.Exec(t.Context(), `INSERT INTO audit_heads (chain, seq, hash)
+			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8'))
+			FROM generate_series(1, 31) AS n;
+		INSERT INTO graph_progress (chain) SELECT generate_series(1, 31)`)
+	expect.NoError(t, err)
+	var mu sync.Mutex
+	sent := map[string]int{}
+	<-time.After(3 * time.Second) // until the trees of the new chains begin, and each host knows the others
+	for _, p := range f.Proxies {
+		p.Set(func(statement string) storetest.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[strings.Join(strings.Fields(statement), " ")]++
+			return storetest.Passes
+		}, false)
+	}
+	<-time.After(length)
+	mu.Lock()
+	defer mu.Unlock()
+	all := 0
+	of := func(text string) (n int) {
+		for statement, times := range sent {
+			if strings.Contains(statement, text) {
+				n += times
+			}
+		}
+		return n
+	}
+	for statement, times := range sent {
+		if statement != "" { // of the protocol
+			all += times
+			t.Logf("%d times: %.110s", times, statement)
+		}
+	}
+	seconds := int(length / time.Second)
+	expect.That(t, all > 0 && all < (10+3*hosts)*seconds, "%d idle hosts sent %d statements in %d s", hosts, all,
+		seconds)
+	for text, most := range map[string]int{"graph_contributions": 2, "webhook_events": 5, "subject_requests": 2} {
+		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text),
+			seconds)
+	}
 }
