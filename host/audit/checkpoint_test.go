@@ -86,9 +86,8 @@ func FuzzSplitCheckpoints(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file string) {
 		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 		parts := audit.SplitCheckpoints(file)
-		if got, want := squeeze(strings.Join(parts, "\n")), squeeze(file); got != want {
-			t.Errorf("%q is missing from the parts %q", want, got)
-		}
+		got, want := squeeze(strings.Join(parts, "\n")), squeeze(file)
+		expect.That(t, got == want, "%q is missing from the parts %q", want, got)
 		for _, p := range parts {
 			expect.That(t, strings.TrimSpace(p) != "", "a part of white space: %q", parts)
 		}

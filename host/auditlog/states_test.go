@@ -66,25 +66,18 @@ func TestVerifyStates(t *testing.T) {
 		now            time.Time
 	}{
 		"as they are":     {"SELECT", "", time.Now()},
-		"plan":            {"UPDATE accounts SET plan = 'starter' WHERE id = " + account, "account acct_", later},
-		"suspension":      {"UPDATE accounts SET suspended_at = now() WHERE id = " + account, "account acct_", later},
 		"public quota":    {"UPDATE accounts SET quota = 1", altered("account acct_public"), later},
 		"account added":   {"INSERT INTO accounts VALUES ('acct_x', 'pro', 1, '')", "no record says", later},
 		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},
 		"key restored": {"UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE id = " + revoked,
 			altered(limited.ID), later},
-		"limits gone":  {"UPDATE api_keys SET scopes = NULL, networks = NULL", altered(limited.ID), later},
-		"limits added": {"UPDATE api_keys SET test = true WHERE id = " + key, altered(caller.Key), later},
 		"key added": {"INSERT INTO api_keys (id, account_id, name, hash, hint) VALUES ('key_x', " + account +
 			", '', '', '')", "no record says that it was added", later},
 		"key deleted":        {"DELETE FROM api_keys WHERE id = " + key, "is gone, but no record", later},
 		"key deleted early":  {"DELETE FROM api_keys WHERE id = " + revoked, "is gone, but no record", time.Now()},
 		"key deleted in due": {"DELETE FROM api_keys WHERE id = " + revoked, "", later},
 		"list name":          {"UPDATE feeds SET name = 'x' WHERE kind = 'bad'", "no record says", later},
-		"list kind":          {"UPDATE feeds SET kind = 'good' WHERE kind = 'bad'", altered("list Bad"), later},
 		"list deleted":       {"DELETE FROM feeds WHERE kind = 'bad'", "the list Bad is gone, but no record", later},
-		"entry value":        {"UPDATE feed_entries SET value = 'x'", altered("list content Bad"), later},
-		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
 		"all records": {`DELETE FROM state_records;
@@ -148,13 +141,8 @@ func TestVerifyOverrides(t *testing.T) {
 	restore := dump(t, db, "intact", "overrides")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"as they were added":  {"SELECT", ""},
-		"id":                  {"UPDATE overrides SET id = 'ovr_1' WHERE account_id <> ''", "ovr_1 was altered"},
 		"for all":             {"UPDATE overrides SET account_id = '' WHERE account_id <> ''", "was altered"},
-		"action":              {"UPDATE overrides SET action = 'allow'", "was altered"},
-		"match":               {"UPDATE overrides SET match = sha256(match)", "was altered"},
-		"expires_at":          {"UPDATE overrides SET expires_at = expires_at + interval '1 s'", "was altered"},
 		"expired":             {"UPDATE overrides SET expires_at = created_at", "is gone, but no record"},
-		"mac":                 {"UPDATE overrides SET mac = sha256(mac)", "was altered"},
 		"deleted":             {"DELETE FROM overrides WHERE account_id = ''", "is gone, but no record"},
 		"restored":            {"INSERT INTO overrides SELECT * FROM removed", "but a record says that it was removed"},
 		"of another database": {"INSERT INTO overrides SELECT * FROM foreign_row", "no record says that it was added"},

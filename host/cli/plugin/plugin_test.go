@@ -244,21 +244,22 @@ func TestPluginEval(t *testing.T) {
 		t.Errorf("weight %v, warnings %q: %v", weight, report.Warnings, err)
 	}
 
+	built := hosttest.BuiltLayers(t)
+	at := slices.IndexFunc(built, func(m registry.Module) bool { return m.Manifest.Name == "domain" })
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
-		filepath.Join("..", "..", "..", "plugins", "domain"), rows)
+		hosttest.WriteFile(t, "domain.wasm", built[at].Wasm), rows)
 	d = report.Types[0]
-	if !strings.HasPrefix(report.Replaced, "domain@") || d.Malicious.Count != 10 ||
-		slices.ContainsFunc(d.Repeats, func(o eval.Overlap) bool { return strings.HasPrefix(o.Layer, "domain@") }) {
-		t.Errorf("a layer of the lineup: %+v", report)
-	}
+	expect.That(t, strings.HasPrefix(report.Replaced, "domain@") && d.Malicious.Count == 10 &&
+		!slices.ContainsFunc(d.Repeats, func(o eval.Overlap) bool { return strings.HasPrefix(o.Layer, "domain@") }),
+		"a layer of the lineup: %+v", report)
 
 	hosttest.ChangeLayer(t, folder, "SIGNAL_AGE_NEW", `"numbers:age:newer"`)
 	for name, test := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no rows": {[]string{file, "--lineup", alone}, "no labelled values of a type that the layer scores"},
-		"other types": {[]string{file, hosttest.WriteFile(t, "i.jsonl", []byte(labelledIBAN)), "--lineup", alone},
+		"rows of another type": {[]string{file, hosttest.WriteFile(t, "i.jsonl", []byte(
+			`{"type":"iban","value":"DE88370400440532013000","label":1}`+"\n")), "--lineup", alone},
 			"no labelled values of a type that the layer scores"},
 		"a single label": {[]string{file, hosttest.WriteFile(t, "s.jsonl",
 			[]byte(strings.SplitAfter(hosttest.Labelled, "\n")[0])), "--lineup", alone}, "no rows of both labels"},
@@ -268,5 +269,3 @@ func TestPluginEval(t *testing.T) {
 		hosttest.WantRefusal(t, name, dir, database, nil, append([]string{"plugin", "eval"}, test.args...), test.want)
 	}
 }
-
-const labelledIBAN = `{"type":"iban","value":"DE88370400440532013000","label":1}` + "\n"

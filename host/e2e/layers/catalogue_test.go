@@ -48,9 +48,7 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("../../../docs/catalogue/*.md")
-	if err != nil || len(files) != len(modules) {
-		t.Errorf("%d pages of %d layers: %v", len(files), len(modules), err)
-	}
+	expect.That(t, err == nil && len(files) == len(modules), "%d pages of %d layers: %v", len(files), len(modules), err)
 }
 
 const generated = "<!-- ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue generates this page. -->\n"

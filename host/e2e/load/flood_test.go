@@ -5,8 +5,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,8 +13,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"assay/host/check"
-	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/measure/bench"
@@ -51,86 +47,6 @@ func wantUndisturbed(t *testing.T, customer bench.Target, elsewhere, here func(c
 	t.Logf("p99 with the flood elsewhere %v, here %v", at[0], at[1])
 	expect.That(t, len(at[0]) != 0 && len(at[1]) != 0 && at[1][0] <= at[0][0]*6/5,
 		"the flood raised the p99 from %v to %v", at[0], at[1])
-}
-
-// TestFloodsLeaveOthersAlone measures a customer's p99 while one key, or one /24 without a key, sends 1,000 requests a
-// second, and while they go to another server.
-func TestFloodsLeaveOthersAlone(t *testing.T) {
-	const flooding = 1000
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	cmd := hosttest.Command(context.WithoutCancel(t.Context()), dir, database)
-	cmd.Env = append(cmd.Env, "ASSAY_RATES=pro=1200", "ASSAY_TRUSTED_PROXIES=127.0.0.1")
-	host := hosttest.RunHost(t, cmd)
-	b := hosttest.OpenStore(t, dir, database)
-	pro, _ := check.PlanNamed("pro")
-	customer := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
-	flooder := expect.Value(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
-	target := bench.Target{URL: host.URL + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
-	elsewhere := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer func(stop func() error) { expect.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
-
-	for name, prepare := range map[string]func(r *fasthttp.Request, n int){
-		"one key": func(r *fasthttp.Request, _ int) {
-			r.Header.Set("Authorization", "Bearer "+flooder.Secret)
-			r.SetRequestURI("/api/check")
-		},
-		"one /24": func(r *fasthttp.Request, n int) {
-			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", n%256))
-			r.SetRequestURI("/api/check-public")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			statuses := map[int]int{}
-			wantUndisturbed(t, target, func(ctx context.Context) {
-				flood(ctx, elsewhere.Addr().String(), flooding, prepare)
-			}, func(ctx context.Context) {
-				for status, n := range flood(ctx, host.URL[len("http://"):], flooding, prepare) {
-					statuses[status] += n
-				}
-			})
-			expect.That(t, statuses[http.StatusServiceUnavailable] >= statuses[http.StatusOK],
-				"the flood got %v, want mostly 503", statuses)
-		})
-	}
-}
-
-// flood sends requests at a rate until ctx ends, and returns the number of answers by status.
-func flood(ctx context.Context, address string, rate int, prepare func(*fasthttp.Request, int)) map[int]int {
-	const workers = 20
-	client := &fasthttp.HostClient{Addr: address, MaxConns: workers, ReadTimeout: 10 * time.Second}
-	var mu sync.Mutex
-	statuses := map[int]int{}
-	var running sync.WaitGroup
-	for w := range workers {
-		running.Go(func() {
-			ticker := time.NewTicker(workers * time.Second / time.Duration(rate))
-			defer ticker.Stop()
-			for n := w; ; n += workers {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticker.C:
-				}
-				request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-				request.Header.SetMethod(fasthttp.MethodPost)
-				request.Header.SetContentType("application/json")
-				request.SetBodyString(`{"domain":"example.com"}`)
-				prepare(request, n)
-				request.SetHost(address)
-				status := 0 // no answer
-				if client.Do(request, response) == nil {
-					status = response.StatusCode()
-				}
-				fasthttp.ReleaseRequest(request)
-				fasthttp.ReleaseResponse(response)
-				mu.Lock()
-				statuses[status]++
-				mu.Unlock()
-			}
-		})
-	}
-	running.Wait()
-	return statuses
 }
 
 // failingHost is a host whose lineup has layers that fail for some values.

@@ -248,9 +248,8 @@ func TestReadRow(t *testing.T) {
 		rows, bad, err := eval.Read(strings.NewReader("\n"+c.line+"\n"), "")
 		expect.NoError(t, err)
 		if c.reason != "" {
-			if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.reason) {
-				t.Errorf("rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
-			}
+			expect.That(t, len(rows) == 0 && len(bad) == 1 && bad[0].Line == 2 && strings.Contains(bad[0].Reason,
+				c.reason), "rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
 			return
 		}
 		diff := cmp.Diff([]eval.Row{c.want}, rows)

@@ -65,7 +65,7 @@ func TestInterruptedCreation(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
 			ask(t, c.URL(), "SELECT 'alive'")
 			left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
-			holds(t, left == nil, "Open left %v", left)
+			expect.That(t, left == nil, "Open left %v", left)
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestFallbackDir(t *testing.T) {
 	c := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
 	home, err := readLocation(filepath.Join(dir, "postgres.location"))
-	mustHold(t, err == nil && filepath.Dir(home) == refuge && c.data == filepath.Join(home, "postgres"),
+	expect.Must(t, err == nil && filepath.Dir(home) == refuge && c.data == filepath.Join(home, "postgres"),
 		"postgres.location contains %q (%v), the cluster is in %s; want a folder in %s", home, err, c.data, refuge)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
@@ -134,7 +134,7 @@ func TestOrdinaryUser(t *testing.T) {
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 	output, err := cmd.CombinedOutput()
-	holds(t, err == nil && strings.Contains(string(output), "--- PASS: TestReopenKeepsData"), "as nobody: %v\n%s", err,
+	expect.That(t, err == nil && strings.Contains(string(output), "--- PASS: TestReopenKeepsData"), "as nobody: %v\n%s", err,
 		output)
 }
 
@@ -173,7 +173,7 @@ func TestAccountOf(t *testing.T) {
 	owner := &account{uid: 4321, gid: 8765}
 	expect.NoError(t, owner.chown(dir))
 	got, err := accountOf(dir)
-	holds(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner", got, err)
+	expect.That(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner", got, err)
 }
 
 func TestRecordKeepsItsOwner(t *testing.T) {
@@ -226,7 +226,7 @@ func TestParsePIDFile(t *testing.T) {
 		"99999999999999999999\n": {0, 0},
 	} {
 		pid, port := parsePIDFile(text)
-		holds(t, pid == want[0] && port == want[1], "parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
+		expect.That(t, pid == want[0] && port == want[1], "parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
 	}
 }
 
@@ -237,7 +237,7 @@ func FuzzParsePIDFile(f *testing.F) {
 	f.Add("99999999999999999999\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		pid, port := parsePIDFile(text)
-		holds(t, pid >= 0 && port >= 0, "parsePIDFile(%q) = %d, %d", text, pid, port)
+		expect.That(t, pid >= 0 && port >= 0, "parsePIDFile(%q) = %d, %d", text, pid, port)
 	})
 }
 
@@ -245,8 +245,8 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
 	pid := mustRun(t, c)
-	holds(t, !isPostmaster(pid, t.TempDir()), "isPostmaster accepts the Postgres of another folder")
-	holds(t, !isPostmaster(os.Getpid(), c.data), "isPostmaster accepts this test")
+	expect.That(t, !isPostmaster(pid, t.TempDir()), "isPostmaster accepts the Postgres of another folder")
+	expect.That(t, !isPostmaster(os.Getpid(), c.data), "isPostmaster accepts this test")
 	// Such as an operator's shell that received the number of an earlier Postgres.
 	stranger := exec.CommandContext(t.Context(), "/bin/cat")
 	stranger.Dir = c.data
@@ -255,10 +255,10 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 		err = stranger.Start()
 	}
 	expect.NoError(t, err)
-	holds(t, !isPostmaster(stranger.Process.Pid, c.data), "isPostmaster accepts another program in the folder")
-	report(t, errors.Join(stdin.Close(), stranger.Wait()))
+	expect.That(t, !isPostmaster(stranger.Process.Pid, c.data), "isPostmaster accepts another program in the folder")
+	expect.Error(t, "the end", errors.Join(stdin.Close(), stranger.Wait()), nil)
 	killPostmaster(t, c)
-	holds(t, !isPostmaster(pid, c.data), "isPostmaster accepts a Postgres that has ended")
+	expect.That(t, !isPostmaster(pid, c.data), "isPostmaster accepts a Postgres that has ended")
 }
 
 func TestPruneLogs(t *testing.T) {
@@ -311,7 +311,7 @@ func TestStartErrorIsOfTheLastStart(t *testing.T) {
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	writing.Go(func() {
-		report(t, rewrite(own, os.O_APPEND, "FATAL:  today\n"))
+		expect.Error(t, "the end", rewrite(own, os.O_APPEND, "FATAL:  today\n"), nil)
 	})
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
 	expect.Equal(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
@@ -351,5 +351,5 @@ func TestReleasedLockIsFree(t *testing.T) {
 	next := expect.Value(openLock(path))(t)
 	defer next.release()
 	taken, err := next.try(syscall.LOCK_EX)
-	holds(t, taken && err == nil, "try on a released lock = %t, %v", taken, err)
+	expect.That(t, taken && err == nil, "try on a released lock = %t, %v", taken, err)
 }
