@@ -224,11 +224,6 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	hosttest.WantRefusal(t, "resending a delivered event", dir, database, nil, []string{"webhooks", "resend", test},
 		"no longer held")
 
-	// Delivered events are listed without the checked entity.
-	list := hosttest.Get(t, host.URL+"/api/events", issued.Secret)
-	expect.That(t, !strings.Contains(list, "paypa1") && strings.Contains(list, `"ref":"`+a.Ref+`"`) &&
-		strings.Contains(list, `"state":"delivered"`), "events: %s", list)
-
 	rotated := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "rotate", issued.Account)["secret"]
 	expect.That(t, strings.HasPrefix(rotated, "whsec_") && rotated != set["secret"], "webhooks rotate printed %q",
 		rotated)
@@ -236,7 +231,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	expect.That(t, len(endpoints) == 1 && endpoints[0].URL == url+"/hook" && endpoints[0].OldSecretUntil != nil &&
 		endpoints[0].Failed == 0, "endpoints: %+v", endpoints)
 
-	// A disabled endpoint receives test events only. Once it is enabled, the other events can be resent.
+	// Once an endpoint is enabled again, events can be resent.
 	sqlInt(t, database, `WITH disabled AS (
 		UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
 			disabled_reason = 'failing' RETURNING 1)
@@ -244,10 +239,6 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	kept := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain).Ref
 	hosttest.WantRefusal(t, "resending to a disabled endpoint", dir, database, nil, []string{"webhooks", "resend",
 		kept}, "enable it first")
-	test = hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", issued.Account)["ref"]
-	if c := hosttest.Next(t, calls); c.Ref() != test {
-		t.Errorf("a disabled endpoint was sent %s", c.Ref())
-	}
 	endpoints = hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
 	e := endpoints[0]
 	expect.That(t, e.State == "disabled" && e.DisabledAt != nil && e.FailingSince != nil && e.DisabledReason != nil &&
