@@ -87,7 +87,8 @@ func TestShadowMetrics(t *testing.T) {
 		"feeds": {Outcomes: map[string]uint64{"abstained": 1}}}
 	expect.NoDiff(t, "uses", want, m.ShadowUses())
 	ran, changed, leftOut := m.ShadowChecks()
-	expect.That(t, ran == 2 && changed == 1 && leftOut == 1, "%d checks, %d changed, %d left out", ran, changed, leftOut)
+	expect.That(t, ran == 2 && changed == 1 && leftOut == 1, "%d checks, %d changed, %d left out", ran, changed,
+		leftOut)
 }
 
 // A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote. And a

@@ -173,8 +173,8 @@ func TestRestoredBackup(t *testing.T) {
 	expect.That(t, number == 4, "activation %d is in force, want 4", number)
 }
 
-// TestIdleHosts counts what idle hosts on 32 chains ask of the database: fewer than 10 statements a second in all, and 3
-// for each host. No added one looks for contributions to the graph, events or privacy requests: they take turns.
+// TestIdleHosts counts what idle hosts on 32 chains ask of the database: fewer than 10 statements a second in all, and
+// 3 for each host. No added one looks for contributions to the graph, events or privacy requests: they take turns.
 func TestIdleHosts(t *testing.T) {
 	t.Parallel()
 	const hosts, length = 3, 5 * time.Second

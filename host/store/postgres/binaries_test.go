@@ -77,8 +77,8 @@ func TestBinaries(t *testing.T) {
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
-				expect.That(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got, err,
-					test.want)
+				expect.That(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got,
+					err, test.want)
 				return
 			}
 			expect.Must(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,

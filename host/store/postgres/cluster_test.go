@@ -67,8 +67,8 @@ func TestReopenKeepsData(t *testing.T) {
 
 	again := mustOpen(t, Config{Dir: dir})
 	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
-	expect.That(t, again.URL() == first || taken(c.port), "the address changed from %s to %s, although the port is free",
-		first, again.URL())
+	expect.That(t, again.URL() == first || taken(c.port),
+		"the address changed from %s to %s, although the port is free", first, again.URL())
 }
 
 func TestPasswordIsRequired(t *testing.T) {
@@ -181,7 +181,8 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 		_ = syscall.Kill(slow, syscall.SIGCONT)
 	})
 	c := mustOpen(t, Config{Dir: dir})
-	expect.That(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(), first.URL())
+	expect.That(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(),
+		first.URL())
 	expect.Equal(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 

@@ -134,8 +134,8 @@ func TestOrdinaryUser(t *testing.T) {
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 	output, err := cmd.CombinedOutput()
-	expect.That(t, err == nil && strings.Contains(string(output), "--- PASS: TestReopenKeepsData"), "as nobody: %v\n%s", err,
-		output)
+	expect.That(t, err == nil && strings.Contains(string(output), "--- PASS: TestReopenKeepsData"), "as nobody: %v\n%s",
+		err, output)
 }
 
 func TestOtherMajorVersion(t *testing.T) {
@@ -173,7 +173,8 @@ func TestAccountOf(t *testing.T) {
 	owner := &account{uid: 4321, gid: 8765}
 	expect.NoError(t, owner.chown(dir))
 	got, err := accountOf(dir)
-	expect.That(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner", got, err)
+	expect.That(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner",
+		got, err)
 }
 
 func TestRecordKeepsItsOwner(t *testing.T) {
