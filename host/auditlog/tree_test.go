@@ -227,6 +227,7 @@ func TestVerifyTree(t *testing.T) {
 			"record 2: its leaf differs from the one in tile/0/000.p/4"},
 		{"a tile deleted", "DELETE FROM audit_tiles", "record 1: its leaf differs"},
 		{"the root altered", "UPDATE audit_trees SET root = sha256('x')", "does not have the stored root"},
+		{"the row altered", "UPDATE audit_trees SET size = -1", "the row of its Merkle tree was altered"},
 		{"the tree behind", "UPDATE audit_trees SET size = 0, root = sha256('')", ""},
 		{"the tree longer", "UPDATE audit_trees SET size = 5", "the Merkle tree covers record 5"},
 		{"the tree moved", "UPDATE audit_trees SET first_seq = 2", "its Merkle tree begins at record 2 only"},
@@ -235,6 +236,10 @@ func TestVerifyTree(t *testing.T) {
 			"record 3: the Merkle tree differs from a signed checkpoint"},
 		{"a checkpoint of later records", "INSERT INTO audit_checkpoints VALUES (0, 9, '" + later + "')",
 			"a signed checkpoint covers 9: the tail was cut off"},
+		{"a forged size", "UPDATE audit_checkpoints SET note = replace(note, E'\\n4\\n', E'\\n3\\n')",
+			"the row of a checkpoint has another chain or size"},
+		{"a checkpoint moved", "UPDATE audit_checkpoints SET chain = 5 WHERE chain = 0",
+			"the row of a checkpoint has another chain or size"},
 		{"a forged root", `UPDATE audit_checkpoints SET note = regexp_replace(note, E'\n[^\n]{43}=\n',
 			E'\n' || repeat('A', 43) || E'=\n')`, "was not signed by this installation"},
 	} {
