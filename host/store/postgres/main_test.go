@@ -133,7 +133,8 @@ func openElsewhere(t *testing.T, dir string) *holder {
 	t.Helper()
 	h, stdout := startHolder(t, dir)
 	line, err := stdout.ReadString('\n')
-	expect.Must(t, err == nil && strings.HasPrefix(line, "postgres://"), "opening in another process: %q, %v", line, err)
+	expect.Must(t, err == nil && strings.HasPrefix(line, "postgres://"), "opening in another process: %q, %v", line,
+		err)
 	h.url = strings.TrimSpace(line)
 	return h
 }
