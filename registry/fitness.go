@@ -71,3 +71,52 @@ func listed(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers
+// it.
+type Proof struct {
+	From   int      `json:"from"`   // the lowest score that may block
+	Honest []Proven `json:"honest"` // values that neither trained the layer nor chose From
+}
+
+// Proven is one kind of honest values of a [Proof].
+type Proven struct {
+	Kind    string `json:"kind"`
+	Names   int    `json:"names"`
+	Reached int    `json:"reached"` // how many have the score From or more
+}
+
+// Limits of a [Proof]. Smaller kinds are pooled: fewer names cannot show a rate of one in mostOfKind.
+const (
+	leastNames = 1_500 // of each kind
+	mostOfKind = 500   // at most one in so many of each kind reaches From
+	mostOfAll  = 2_000 // and one in so many of all
+)
+
+// validate returns an error unless the proof shows what a layer needs that may block by style.
+func (p *Proof) validate(m Manifest) error {
+	_, highest := m.Range()
+	switch {
+	case m.LayerClass() != Style:
+		return errors.New("blocks is for style layers: findings block by what their signals warrant")
+	case p.From < 1 || p.From > highest:
+		return fmt.Errorf("blocks: from is %d, outside 1 to %d, the highest score", p.From, highest)
+	}
+	names, reached := 0, 0
+	for _, kind := range p.Honest {
+		switch {
+		case kind.Kind == "" || kind.Names < leastNames || kind.Reached < 0:
+			return fmt.Errorf("blocks: %q has %d names: name each kind of honest values, and pool those of fewer "+
+				"than %d names", kind.Kind, kind.Names, leastNames)
+		case kind.Reached*mostOfKind > kind.Names:
+			return fmt.Errorf("blocks: %d of %d of %q reach %d, more than 1 in %d", kind.Reached, kind.Names, kind.Kind,
+				p.From, mostOfKind)
+		}
+		names, reached = names+kind.Names, reached+kind.Reached
+	}
+	if names == 0 || reached*mostOfAll > names {
+		return fmt.Errorf("blocks: %d of %d honest values reach %d, more than 1 in %d", reached, names, p.From,
+			mostOfAll)
+	}
+	return nil
+}

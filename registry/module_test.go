@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"assay/registry"
 	"assay/registry/expect"
+	"assay/sdk"
 )
 
 const header = "\x00asm\x01\x00\x00\x00"
@@ -152,4 +156,144 @@ func FuzzOpenModule(f *testing.F) {
 				"packs but does not open: %v", err)
 		}
 	})
+}
+
+func TestDiffManifests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		edit func(m *registry.Manifest)
+		want []registry.ManifestChange
+		back bool // whether the change in the other direction grants more
+	}{
+		{"nothing", func(*registry.Manifest) {}, nil, false},
+		{"the class", func(m *registry.Manifest) { m.Class = registry.Finding },
+			[]registry.ManifestChange{{"class", "style", "finding", true}}, true},
+		{"a lower score", func(m *registry.Manifest) { m.ScoreRange = &[2]int{-20, 100} },
+			[]registry.ManifestChange{{"lowest score", "0", "-20", true}}, false},
+		{"a lower highest score", func(m *registry.Manifest) { m.ScoreRange = &[2]int{0, 50} },
+			[]registry.ManifestChange{{"highest score", "100", "50", false}}, true},
+		{"fuel", func(m *registry.Manifest) { m.BudgetFuel = 2000 },
+			[]registry.ManifestChange{{"budget of fuel", "1000", "2000", true}}, false},
+		{"memory", func(m *registry.Manifest) { m.MemoryMB = 4 },
+			[]registry.ManifestChange{{"memory in MiB", "2", "4", true}}, false},
+		{"a weight", func(m *registry.Manifest) { m.DefaultWeight = 1.5 },
+			[]registry.ManifestChange{{"suggested weight", "1", "1.5", false}}, false},
+		{"facts", func(m *registry.Manifest) { m.Facts = []string{"domain.tld", "domain.name"} },
+			[]registry.ManifestChange{{"fact", "", "domain.name", true}}, false},
+		{"an entity type", func(m *registry.Manifest) { m.Entities = []string{"domain", "email"} },
+			[]registry.ManifestChange{{"entity type", "", "email", true}}, false},
+		{"a threat", func(m *registry.Manifest) { m.Threats = []sdk.Threat{sdk.Scam} },
+			[]registry.ManifestChange{{"threat", "", "scam", true}}, false},
+		{"a signal", func(m *registry.Manifest) {
+			m.Signals = append(m.Signals, registry.SignalText{Code: "a:b:d", Text: "D"})
+		}, []registry.ManifestChange{{"signal", "", "a:b:d", true}}, false},
+		{"a text", func(m *registry.Manifest) { m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "New"}} },
+			[]registry.ManifestChange{{"text of a:b:c", "C", "New", false}}, false},
+		{"a promise", func(m *registry.Manifest) {
+			m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "C", Points: 60, Warrants: "block", Final: true,
+				Threat: sdk.Spam}}
+		}, []registry.ManifestChange{{"promise of a:b:c", "", "60 points, warrants block, final, spam", true}}, false},
+		{"points without a band", func(m *registry.Manifest) {
+			m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "C", Points: 60}}
+		}, []registry.ManifestChange{{"promise of a:b:c", "", "60 points", false}}, false},
+	} {
+		from := registry.Manifest{Name: "some", Version: "1.0.0", Summary: "S", Entities: []string{"domain"},
+			Facts: []string{"domain.tld"}, Signals: []registry.SignalText{{Code: "a:b:c", Text: "C"}},
+			BudgetFuel: 1000, MemoryMB: 2, DefaultWeight: 1}
+		to := from
+		c.edit(&to)
+		got := registry.DiffManifests(from, to)
+		expect.NoDiff(t, c.name+": changes", append([]registry.ManifestChange{}, c.want...), got)
+		back := false
+		for i, change := range registry.DiffManifests(to, from) {
+			back = back || change.Grants
+			expect.That(t, change.From == got[i].To && change.To == got[i].From, "%s: the other direction is %+v",
+				c.name, change)
+		}
+		expect.Equal(t, c.name+": the other direction grants more", back, c.back)
+	}
+}
+
+func TestSections(t *testing.T) {
+	t.Parallel()
+	wasm := []byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00")
+	got, err := registry.Sections(wasm)
+	want := []registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}
+	diff := cmp.Diff(want, got)
+	expect.That(t, err == nil && diff == "", "%v (-want +got):\n%s", err, diff)
+	for name, text := range map[string]string{
+		"not a module":             "abc",
+		"a section beyond the end": header + "\x01\x05a",
+		"a name beyond the end":    header + "\x00\x01\x05",
+	} {
+		got, err := registry.Sections([]byte(text))
+		expect.That(t, err != nil, "%s: %v", name, got)
+	}
+}
+
+const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"dns.a":"1"},"min":0,"max":5}
+
+{"name":"b","type":"iban","value":"DE88370400440532013000","min":-5,"max":0}
+`
+
+func TestCasesArePacked(t *testing.T) {
+	t.Parallel()
+	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
+	m := expect.Value(registry.OpenModule(wasm))(t)
+	cases, err := m.Cases()
+	expect.That(t, err == nil && len(cases) == 2 && cases[0].Facts["dns.a"] == "1" && cases[1].Min == -5,
+		"the cases are %+v, %v", cases, err)
+	without, err := registry.OpenModule(packed(t))
+	expect.NoError(t, err)
+	cases, err = without.Cases()
+	expect.That(t, err == nil && cases == nil, "without a section, the cases are %v, %v", cases, err)
+}
+
+func TestParseCasesRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"not JSON":         {someCases + "x", "line 4: "},
+		"an unknown field": {`{"name":"a","minimum":1}`, `line 1: there is no field "minimum"`},
+		"a score of none":  {`{"name":"a","abstains":true,"max":4}`, "line 1: a layer that abstains has no score"},
+		"min above max":    {`{"name":"a","min":5,"max":4}`, "line 1: min 5 is above max 4"},
+		"two in a line":    {`{"name":"a"}{"name":"b"}`, "line 1: "},
+		"too long":         {strings.Repeat("\n", 256<<10+1), "exceed the limit of 262144"},
+	} {
+		expect.ErrorText(t, name+": parsing", expect.ErrorOf(registry.ParseCases([]byte(test.text))), test.want)
+		expect.Failure(t,
+			expect.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "%s: packed", name)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	score := registry.Case{Min: 10, Max: 20, Codes: []string{"a:b:c"}, Threat: "spam"}
+	for name, test := range map[string]struct {
+		c    registry.Case
+		got  registry.Answer
+		want []string
+	}{
+		"as expected": {score, registry.Answer{Score: 10, Threat: "spam", Codes: []string{"a:b:d", "a:b:c"}}, nil},
+		"too low": {score, registry.Answer{Score: 9, Threat: "spam", Codes: []string{"a:b:c"}},
+			[]string{"the score is 9, outside 10 to 20"}},
+		"all": {score, registry.Answer{Score: 21, Threat: "scam"}, []string{"the score is 21, outside 10 to 20",
+			`the threat is "scam", not "spam"`, "the signal a:b:c is missing"}},
+		"any threat": {registry.Case{}, registry.Answer{Threat: "scam"}, nil},
+		"abstains":   {registry.Case{Abstains: true}, registry.Answer{Abstained: true}, nil},
+		"does not": {registry.Case{Abstains: true}, registry.Answer{Score: 3},
+			[]string{"the layer scores 3, and is expected to abstain"}},
+		"but a score is": {registry.Case{Max: 5}, registry.Answer{Abstained: true},
+			[]string{"the layer abstains, and a score of 0 to 5 is expected"}},
+	} {
+		got := test.c.Differences(test.got)
+		expect.That(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
+	}
+}
+
+func TestSettingsOfCase(t *testing.T) {
+	t.Parallel()
+	facts, settings := registry.Case{Facts: sdk.Facts{"config.limit": "5", "dns.a": "1"}}.Input()
+	expect.That(t, len(facts) == 1 && facts["dns.a"] == "1" && len(settings) == 1 && settings["limit"] == "5",
+		"facts %q, settings %q", facts, settings)
 }

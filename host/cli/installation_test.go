@@ -297,9 +297,8 @@ func TestBuiltInLineup(t *testing.T) {
 	decision := expect.Value(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
 		Value: "paypa1-secure-login.xyz"}, ""))(t)
 	expect.NoError(t, closeChecker())
-	if decision.Verdict != check.Block || decision.Revision != 0 || len(decision.Layers) == 0 {
-		t.Errorf("a check: %+v", decision)
-	}
+	expect.That(t, decision.Verdict == check.Block && decision.Revision == 0 && len(decision.Layers) != 0,
+		"a check: %+v", decision)
 	m := &measurement.Measurement{Document: expect.Value(installation.ReadDocument(""))(t)}
 	expect.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})

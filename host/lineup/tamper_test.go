@@ -172,12 +172,9 @@ func TestTampering(t *testing.T) {
 		"text: removed": {"UPDATE lineup_revisions SET text = ''", "its text was altered"},
 		"text of the canary": {"UPDATE lineup_revisions SET text = '{}' WHERE revision = 3",
 			"canary: revision 3: reading lineup: its text was altered"},
-		"text of an early lineup": {"UPDATE lineup_revisions SET text = '{}' WHERE revision = 1",
-			"revision 1: it was altered"},
 		"text and digest together": {
 			"UPDATE lineup_revisions SET text = " + swapDigest + ", digest = sha256(convert_to(" + swapDigest +
 				", 'UTF8'))", "its text was altered"},
-		"digest of a lineup": {`UPDATE lineup_revisions SET digest = '\x00'`, "revision 1: it was altered"},
 		"revision: exchanged": {
 			"UPDATE lineup_revisions SET revision = 13 - revision WHERE revision < 3; UPDATE lineup_revisions " +
 				"SET revision = revision - 10 WHERE revision > 10", "was altered"},
@@ -200,10 +197,7 @@ func TestTampering(t *testing.T) {
 			"its canary was altered"},
 		"canary_revision removed": {"UPDATE lineup_activations SET canary_revision = NULL, share = NULL",
 			"its canary was altered"},
-		"share": {"UPDATE lineup_activations SET share = 50 WHERE id = 3", "its canary was altered"},
-		"note":  {"UPDATE lineup_activations SET note = 'Approved' WHERE id = 2", "its note was altered"},
-		"activated_at": {"UPDATE lineup_activations SET activated_at = now() + interval '1 h'",
-			"the stored time of activation 1 was altered"},
+		"share":                  {"UPDATE lineup_activations SET share = 50 WHERE id = 3", "its canary was altered"},
 		"id: another order":      {"UPDATE lineup_activations SET id = 9 WHERE id = 1", "its number is not above 3"},
 		"an earlier row removed": {"DELETE FROM lineup_activations WHERE id = 2", "the chain of activations is broken"},
 		"all rows removed":       {"DELETE FROM lineup_activations", "activation 3, which this host ran, is missing"},
@@ -225,10 +219,6 @@ func TestTampering(t *testing.T) {
 		"a module removed": {"DELETE FROM plugin_modules", "there is no such published plugin"},
 		"digest of a version": {"UPDATE plugin_versions SET digest = " + ref(evil) + " WHERE version = '2.0.0'",
 			"plugin probe@2.0.0: its module is evil@1.0.0"},
-		"manifest": {`UPDATE plugin_versions SET manifest = jsonb_set(manifest, '{budget_fuel}', '2000000')`,
-			"its manifest differs"},
-		"name of a plugin": {"UPDATE plugin_versions SET name = 'other' WHERE version = '2.0.0'",
-			"plugin other@2.0.0: its module is probe@2.0.0"},
 		"version": {"UPDATE plugin_versions SET version = '2.0.1' WHERE version = '2.0.0'",
 			"its module is probe@2.0.0"},
 		"version of another": {
@@ -248,8 +238,6 @@ func TestTampering(t *testing.T) {
 			"revision 2 is in force, but checks under it are refused"},
 		"a revision in force":   {"INSERT INTO revisions_in_force VALUES (7)", "revision 7 was never activated"},
 		"no revisions in force": {"DELETE FROM revisions_in_force", "revision 2 is missing"},
-		"record: revision":      {"UPDATE audit_records SET revision = 1 WHERE seq = 2", "does not match its leaf"},
-		"record: removed":       {"DELETE FROM audit_records WHERE seq = 3", "the chain's head is record 3"},
 	} {
 		attacks[name] = attack{func(t *testing.T) { storetest.Exec(t, x.db, statement[0]) }, statement[1]}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"strings"
 )
 
 // Guests that return: healthy ones, ones whose answers break the rules of the interface, and ones that try to see more
@@ -149,4 +150,179 @@ func invalidDebugInfo() []byte {
 		g.customs = append(g.customs, customSection(name, bytes.Repeat([]byte{0xff}, 64<<10)))
 	}
 	return g.encode()
+}
+
+// Guests that never return, or only after a very long time.
+
+func loopForever() []byte { return scoring(endless(), returnScored).encode() }
+
+func loopThroughHost() []byte {
+	g := newGuest()
+	return g.scoring(endless(g.fact("entity.value", 100), opDrop), returnScored).encode()
+}
+
+// callTreeByTable has a hundred functions that each call the next one twice, indirectly: 2^100 calls without a loop.
+func callTreeByTable() []byte {
+	g := scoring(callFunc(fnScore+1), returnScored)
+	for i := range 99 {
+		g.with(guestFunction{body: bytes.Repeat(callTable(i+1, fnScore+100), 2)})
+	}
+	g.with(guestFunction{})
+	members := make([]int, 100)
+	for i := range members {
+		members[i] = fnScore + i + 1
+	}
+	g.tables = [][]byte{functionTable(100, 100)}
+	g.elements = [][]byte{activeElements(members...)}
+	return g.encode()
+}
+
+// fib returns the function fib(n i64) i64, naively recursive, as function number self.
+func fib(self int) guestFunction {
+	previous := func(n int64) []byte { return concat(localGet(0), i64Const(n), op(0x7d), callFunc(self)) }
+	return guestFunction{params: tI64, results: tI64, body: concat(
+		localGet(0), i64Const(2), op(0x54, 0x04, 0x7e), localGet(0), op(0x05),
+		previous(1), previous(2), op(0x7c, 0x0b))}
+}
+
+// recursionDepth is the call depth that a layer with small frames may rely on (sdk/ABI.md section 5).
+const recursionDepth = 20_000
+
+// deep returns a function that calls itself n times and then runs code, and the code that starts it.
+func deep(self, n int, code ...[]byte) (start []byte, f guestFunction) {
+	return concat(i32Const(n), callFunc(self)), guestFunction{params: tI32, body: concat(
+		localGet(0), op(0x04, 0x40), localGet(0), i32Const(-1), opAdd, callFunc(self), op(0x05),
+		concat(code...), op(0x0b))}
+}
+
+func loopAtDepth() []byte {
+	start, f := deep(fnScore+1, recursionDepth, endless())
+	return scoring(start, returnScored).with(f).encode()
+}
+
+func growForever() []byte {
+	return scoring(endless(i32Const(1), opMemoryGrow, opDrop), returnScored).encode()
+}
+
+// growTo64MiB grows a memory of one page to 64 MiB and pushes that size.
+var growTo64MiB = concat(i32Const(1023), opMemoryGrow, opDrop, i32Const(64<<20))
+
+func copyForever() []byte {
+	copying := concat(i32Const(8), i32Const(0), localGet(0), opMemoryCopy)
+	return scoring(growTo64MiB, i32Const(-8), opAdd, localSet(0), endless(copying), returnScored).encode()
+}
+
+// initForever copies a passive segment of 1 MiB.
+func initForever() []byte {
+	initialise := concat(i32Const(0), i32Const(0), i32Const(1<<20), opMemoryInit)
+	g := scoring(growTo64MiB, opDrop, endless(initialise), returnScored)
+	g.passive = make([]byte, 1<<20)
+	return g.encode()
+}
+
+// touchForever writes to every 4 KiB page in turn, so that the kernel must allocate each of them.
+func touchForever() []byte {
+	page := concat(localGet(0), i32Const(1), opStore, localGet(0), i32Const(4096), opAdd, op(0x22, 0), i32Const(63<<20),
+		op(0x49, 0x0d, 0))
+	all := concat(i32Const(0), localSet(0), op(0x03, 0x40), page, op(0x0b))
+	return scoring(growTo64MiB, opDrop, endless(all), returnScored).encode()
+}
+
+func yieldForever() []byte {
+	return newGuest().importing(importOf(wasiModule, "sched_yield", "", tI32)).
+		scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode()
+}
+
+func logForever() []byte {
+	g := newGuest()
+	return g.scoring(endless(g.log("%s%n is a format\n")), returnScored).encode()
+}
+
+func loopInStart() *guest {
+	g := healthy().with(guestFunction{body: endless()})
+	g.start = fnScore + 1
+	return g
+}
+
+// Guests that trap, exit, or overflow a limit.
+
+func trapping(code ...[]byte) func() []byte {
+	return func() []byte { return scoring(concat(code...), returnScored).encode() }
+}
+
+// mistypedCall calls a function in a table as one of another type.
+func mistypedCall() []byte {
+	g := scoring(callTable(0, fnScore), opDrop, returnScored).with(guestFunction{params: tI64})
+	g.tables = [][]byte{functionTable(1, 1)}
+	g.elements = [][]byte{activeElements(fnScore + 1)}
+	return g.encode()
+}
+
+func exiting(code int) func() []byte {
+	return func() []byte {
+		return newGuest().importing(wasiExitImport).scoring(i32Const(code), callFunc(fnLog+1), returnScored).encode()
+	}
+}
+
+func recurseForever() []byte {
+	return scoring(callFunc(fnScore+1), returnScored).with(guestFunction{body: callFunc(fnScore + 1)}).encode()
+}
+
+// recurseAndReturn recurses as deeply as the interface allows, and scores.
+func recurseAndReturn() []byte {
+	g := newGuest()
+	start, f := deep(fnScore+1, recursionDepth)
+	return g.scoring(start, g.signal(3, codeOne, "Returned"), returnScored).with(f).encode()
+}
+
+// recurseTooDeepAndReturn exceeds the depth, and returns within a slice or two of fuel.
+func recurseTooDeepAndReturn() []byte {
+	start, f := deep(fnScore+1, 10*recursionDepth)
+	return scoring(start, returnScored).with(f).encode()
+}
+
+// recurseWithResults has a frame of 8 kB for two instructions.
+func recurseWithResults() []byte {
+	return scoring(callFunc(fnScore+1), bytes.Repeat(opDrop, 1000), returnScored).
+		with(guestFunction{results: strings.Repeat(tI64, 1000), body: callFunc(fnScore + 1)}).encode()
+}
+
+// recurseWithColdFrame has a frame of 24 kB for code that never runs.
+func recurseWithColdFrame() []byte {
+	const values = 3000
+	cold := concat(bytes.Repeat(concat(i32Const(0), opLoad), values), bytes.Repeat(opXor, values-1))
+	recurse := concat(localGet(0), op(0x45, 0x04, 0x40), cold, callFunc(fnScore+2), opDrop, op(0x0b),
+		localGet(0), callFunc(fnScore+1))
+	return scoring(i32Const(1), callFunc(fnScore+1), returnScored).with(guestFunction{params: tI32, body: recurse},
+		guestFunction{params: tI32, results: tI32, body: localGet(0)}).encode()
+}
+
+// recurseWithLocals has a frame for the locals that nested loops carry, and never runs the loops.
+func recurseWithLocals() []byte {
+	const locals, loops = 900, 10
+	var cold []byte
+	for i := range uint32(locals) {
+		cold = concat(cold, localGet(i), i32Const(1), opAdd, localSet(i))
+	}
+	for range loops {
+		cold = concat(op(0x03, 0x40), cold, localGet(0), op(0x0d, 0, 0x0b))
+	}
+	recurse := concat(localGet(0), ifTrue(cold), localGet(0), callFunc(fnScore+1))
+	return scoring(i32Const(0), callFunc(fnScore+1), returnScored).
+		with(guestFunction{params: tI32, locals: strings.Repeat(tI32, locals), body: recurse}).encode()
+}
+
+// scoreIfEqual emits a signal and returns if the two values on the stack are equal, and traps otherwise.
+func (g *guest) scoreIfEqual(points int) []byte {
+	return concat(opEqual, ifTrue(g.signal(points, codeOne, "Refused"), returnScored, opReturn), opUnreachable)
+}
+
+// once runs code in the first call of an instance, and scores 66 points in the second.
+func once(first ...[]byte) func() []byte {
+	return func() []byte {
+		g := newGuest()
+		return g.scoring(i32Const(bufferAt), opLoad,
+			ifTrue(g.signal(66, codeOne, "A broken instance was reused"), returnScored, opReturn),
+			i32Const(bufferAt), i32Const(1), opStore, concat(first...), returnScored).encode()
+	}
 }

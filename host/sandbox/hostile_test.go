@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,5 +114,114 @@ func (r *report) call(p *Plugin) {
 		r.Failure, r.Reason = err.Error(), overran
 	} else if err != nil {
 		r.Failure, r.Reason = err.Error(), "another error"
+	}
+}
+
+func hostileGuests() []hostileGuest {
+	return slices.Concat(endlessGuests(), trappingGuests(), returningGuests(), refusedGuests())
+}
+
+// endlessGuests burn all of their fuel. TestEndless and TestFuelChecks in meter have every kind of code.
+func endlessGuests() []hostileGuest {
+	large := func(name string, wasm func() []byte) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: burnsOut(), memoryMB: 64}
+	}
+	// These are the slowest for their fuel. No machine executes so much in a millisecond.
+	tooSlow := func(name string, wasm func() []byte) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: overrunsTime(), fuel: registry.MaxBudget,
+			time: time.Millisecond, memoryMB: 64}
+	}
+	return []hostileGuest{
+		{name: "loop/forever", wasm: loopForever, want: burnsOut()},
+		{name: "loop/host calls", wasm: loopThroughHost, want: burnsOut()},
+		{name: "loop/first call of an instance", wasm: once(endless()), want: burnsOut()},
+		{name: "call tree/by table", wasm: callTreeByTable, want: burnsOut()},
+		{name: "stack/loop at depth", wasm: loopAtDepth, want: burnsOut()},
+		large("memory/grow forever", growForever),
+		large("bulk/init forever", initForever),
+		{name: "wasi/yield forever", wasm: yieldForever, want: burnsOut()},
+		{name: "log/forever", wasm: logForever, want: burnsOut()},
+		tooSlow("time/touch every page", touchForever),
+		tooSlow("time/copy forever", copyForever),
+	}
+}
+
+func trappingGuests() []hostileGuest {
+	trap := func(name string, wasm func() []byte, part string) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: traps(part)}
+	}
+	return []hostileGuest{
+		trap("stack/recurse forever", recurseForever, "nested too deeply"),
+		trap("stack/frame of results", recurseWithResults, "nested too deeply"),
+		trap("stack/frame of cold code", recurseWithColdFrame, "nested too deeply"),
+		trap("stack/frame of locals", recurseWithLocals, "nested too deeply"),
+		trap("stack/return from too deep", recurseTooDeepAndReturn, "nested too deeply"),
+		trap("trap/load at the highest offset", trapping(i32Const(-1), op(0x28, 0), uleb(1<<32-1), opDrop),
+			"out of bounds memory"),
+		trap("trap/fill outside", trapping(i32Const(1), i32Const(0), i32Const(65536), opMemoryFill),
+			"out of bounds memory"),
+		trap("trap/table entry of another type", mistypedCall, "indirect call type mismatch"),
+		trap("trap/first call of an instance", once(opUnreachable), "unreachable"),
+		trap("exit/0", exiting(0), "exited with code 0"),
+		trap("outcome/-1", returning(-1), "returned -1"),
+	}
+}
+
+// returningGuests end by themselves. TestAnswers has more answers that are refused.
+func returningGuests() []hostileGuest {
+	large := func(name string, wasm func() []byte, want expectation) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: want, memoryMB: 64}
+	}
+	return []hostileGuest{
+		{name: "healthy", wasm: healthy().encode, want: scores(len(testEntity))},
+		{name: "slow", wasm: slow(500_000), want: scores(7)},
+		{name: "stack/return from depth", wasm: recurseAndReturn, want: scores(3)},
+		{name: "wasi/sleep an hour", wasm: sleepAnHour, want: scores(5)},
+		{name: "wasi/size of subscriptions overflows", wasm: overflowingSubscriptions(0x05555556), want: scores(6)},
+		{name: "wasi/clocks and random numbers", wasm: flipACoin, want: scores(coinScore)},
+		large("wasi/too many random bytes",
+			invalidArguments(wasiRandomGetImport, i32Const(0), i32Const(maxRandom+1)), scores(6)),
+		large("wasi/too many buffers", invalidArguments(wasiWriteImport,
+			i32Const(1), i32Const(64), i32Const(maxVectors+1), i32Const(0)), scores(6)),
+		large("wasi/too many subscriptions", invalidArguments(wasiPollImport,
+			i32Const(64), i32Const(64), i32Const(maxVectors+1), i32Const(0)), scores(6)),
+		{name: "custom section/invalid debug info", wasm: invalidDebugInfo, want: scores(len(testEntity))},
+		{name: "undeclared/code", wasm: signalling(1, "test:signal:other", "Undeclared").encode,
+			want: breaksRules(`no signal code "test:signal:other"`)},
+		{name: "signals/65", wasm: signallingRepeatedly(65), want: breaksRules("more than 64 signals")},
+	}
+}
+
+// refusedGuests must not be opened. TestOpenDescribesDefects and TestRefusedModules in meter have more.
+func refusedGuests() []hostileGuest {
+	changed := func(name string, change func(*guest), contains ...string) hostileGuest {
+		return hostileGuest{name: name, want: refusedAtOpen(contains...), wasm: func() []byte {
+			g := healthy()
+			change(g)
+			return g.encode()
+		}}
+	}
+	starting := func(name string, g *guest, contains ...string) hostileGuest {
+		return hostileGuest{name: "initialisation/" + name, wasm: g.encode,
+			want: refusedAtOpen(append(contains, "starting an instance")...)}
+	}
+	importing := func(name string, function guestImport, contains ...string) hostileGuest {
+		return changed("import/"+name, func(g *guest) { g.imports[fnLog] = function }, contains...)
+	}
+	return []hostileGuest{
+		{name: "locals/1001", want: refusedAtOpen("code section, offset", "locals, over the limit of 1000"),
+			wasm: scoring(returnScored).with(guestFunction{locals: strings.Repeat(tI32, 1001)}).encode},
+		changed("memory/data outside", func(g *guest) { g.data = make([]byte, 64<<10) },
+			"starting an instance", "out of bounds memory"),
+		{name: "state/table.set", wasm: settingTable, want: refusedAtOpen("table.set", "puts back after each call")},
+		starting("loop in start", loopInStart(), "ran out"),
+		starting("loop", healthy().initialising(endless()), "ran out"),
+		starting("recursion", healthy().initialising(callFunc(fnScore+1))),
+		importing("unknown function", importOf("env", "secret", "", ""), `"secret" of module "env"`, "not offered"),
+		importing("wrong type", importOf(hostModule, "log", tI32+tI32+tI64, ""), "assay.log", "(i32, i32, i64)"),
+		changed("export/memory is a global", func(g *guest) {
+			g.globals = [][]byte{concat([]byte(tI32), op(0), i32Const(0), op(0x0b))}
+			g.exports = [][]byte{exportEntry("memory", 3, 0)}
+		}, `a memory named "memory"`),
 	}
 }

@@ -255,8 +255,6 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 	}
 	expect.Each(t, map[string]testCase{
 		"up to the limit":              {65536, 15, 1, 1},
-		"one page over the limit":      {65536, 16, -1, 1},
-		"up to the module's maximum":   {4, 3, 1, 1},
 		"over the module's maximum":    {4, 4, -1, 1},
 		"one page over a larger limit": {65536, 32, -1, 2},
 	}, func(t *testing.T, test testCase) {

@@ -1,11 +1,21 @@
 package sandbox
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"assay/host/check"
 	"assay/registry/expect"
 )
 
@@ -117,5 +127,189 @@ func TestStateIsReviewed(t *testing.T) {
 			expect.That(t, reason == immutable || strings.Contains(string(document), "`"+field+"`"),
 				"docs/decisions/sandbox.md does not say why %s.%s is %s", name, field, reason)
 		}
+	}
+}
+
+// An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
+// returned.
+func TestStackLimits(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
+	in := <-p.pool.idle
+	defer p.pool.release(in)
+	for size, want := range map[int]error{in.stackBytes + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
+		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
+		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
+		_, err := in.score(t.Context(), c)
+		expect.That(t, errors.Is(err, want), "%d bytes: %v, want %v", size, err, want)
+		kept := in.stack.bytes()
+		expect.That(t, want != nil || kept == in.stackBytes, "%d bytes: %d are kept", size, kept)
+	}
+}
+
+// How deep a call may recurse does not depend on the calls before it: an instance does not keep a stack that has grown,
+// because wazero would grow it further to other lengths.
+func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
+	t.Parallel()
+	const bigFrames, smallFrames = fnScore + 1, fnScore + 3
+	// The first letter of config.mode chooses what the call does: w two large frames, or a recursion of so many
+	// letters, each of them 2000 calls.
+	g := newGuest()
+	dropAll := bytes.Repeat(opDrop, 1000)
+	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)
+	outer := guestFunction{results: results, body: concat(callFunc(bigFrames+1), dropAll, wide)}
+	_, f := deep(smallFrames, 0)
+	g.scoring(g.fact("config.mode", 64), localSet(0), i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
+		ifTrue(callFunc(bigFrames), dropAll, returnScored, opReturn),
+		localGet(0), i32Const(2000), op(0x6c), callFunc(smallFrames), returnScored).
+		with(outer, guestFunction{results: results, body: wide}, f)
+	m, box := hostileGuest{wasm: g.encode}.module(), sandboxOf(t, 1)
+	outcome := func(p *Plugin, mode string) string {
+		_, err := p.Score(t.Context(), facts(testEntity, mode))
+		if err == nil {
+			return "scored"
+		}
+		return string(failureOf(t, err).Reason)
+	}
+	p := openIn(t, box, m)
+	trapped := false
+	for depth := 4; depth <= 64; depth += 6 {
+		recursing := strings.Repeat("d", depth)
+		first := outcome(openIn(t, box, m), recursing)
+		outcome(p, "wide")
+		if got := outcome(p, recursing); got != first {
+			t.Errorf("%d calls deep: %s on a new instance, %s after another call", 2000*depth, first, got)
+		}
+		trapped = trapped || first == string(check.Trap)
+	}
+	expect.That(t, trapped, "no recursion was too deep, so the test proves nothing")
+}
+
+// TestCallsDoNotLeakState calls guests that keep state, each time with another entity. No call finds the state of an
+// earlier one, unless the plugin is opened with OpenShared.
+func TestCallsDoNotLeakState(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		wasm  func() []byte
+		score int
+		calls int
+		never bool // not even a shared instance has this state
+	}
+	expect.Each(t, map[string]testCase{
+		"memory":             {wasm: leakPrevious, score: 0, calls: 2000},
+		"memory and global":  {wasm: countCalls, score: 2, calls: 2000},
+		"size of the memory": {wasm: growEachCall, score: 1, calls: 500},
+		"file descriptors":   {wasm: closeOutput, score: 1, calls: 50, never: true},
+	}, func(t *testing.T, c testCase) {
+		box := sandboxOf(t, 1)
+		m := hostileGuest{wasm: c.wasm}.module()
+		p := openIn(t, box, m)
+		for i := range c.calls {
+			result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
+			expect.Must(t, err == nil && result.Score == c.score, "call %d: %+v, %v, want %d points", i, result,
+				err, c.score)
+		}
+		shared := expect.Value(box.OpenShared(t.Context(), m))(t)
+		defer closePlugin(t, shared)
+		for i := range 2 {
+			result, err := scoreOf(shared, testEntity)
+			expect.That(t, err == nil && (result.Score == c.score) == (i == 0 || c.never),
+				"shared, call %d: %+v, %v", i, result, err)
+		}
+	})
+}
+
+// starts counts the instances that p starts from now on.
+func starts(p *Plugin) *atomic.Int64 {
+	var n atomic.Int64
+	create := p.pool.create
+	p.pool.create = func(ctx context.Context) (*instance, error) {
+		n.Add(1)
+		return create(ctx)
+	}
+	return &n
+}
+
+// A layer that grows its memory in each call, and that takes long to initialise, costs the host no initialisation after
+// its start. Its own calls find the memory as it was.
+func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
+	t.Parallel()
+	g := newGuest()
+	g.initialising(repeat(1_000_000, i32Const(1), opDrop))
+	g.scoring(opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), i32Const(8), opMemoryGrow, opDrop,
+		i32Const(9<<16-4), i32Const(1), opStore, returnScored)
+	p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), manifest()))
+	started := starts(p)
+	for i := range 1000 {
+		result, err := scoreOf(p, testEntity)
+		expect.Must(t, err == nil && result.Score == 1, "call %d: %+v, %v, want a memory of one page", i, result, err)
+	}
+	expect.Equal(t, "instances were started for 1000 calls", started.Load(), 0)
+}
+
+// A skeleton has the structure of its module and gives its memory the same content.
+func (pr *probe) hasSkeleton(t *testing.T) {
+	metered := expect.Value(instrument(pr.module))(t)
+	bones := expect.Value(skeleton(metered.Wasm))(t)
+	expect.That(t, len(bones) <= len(metered.Wasm)/2, "the skeleton has %d of %d bytes", len(bones), len(metered.Wasm))
+	full, bare := instanceOf(t, metered.Wasm), instanceOf(t, bones)
+	want, _ := full.Memory().Read(0, full.Memory().Size())
+	got, _ := bare.Memory().Read(0, bare.Memory().Size())
+	expect.That(t, bytes.Equal(want, got), "the memories differ after instantiation")
+	for name, f := range full.ExportedFunctionDefinitions() {
+		g := bare.ExportedFunctionDefinitions()[name]
+		expect.That(t, g != nil && g.Index() == f.Index() && bytes.Equal(g.ParamTypes(), f.ParamTypes()) &&
+			bytes.Equal(g.ResultTypes(), f.ResultTypes()), "the function %s differs", name)
+	}
+	_, err := bare.ExportedFunction(exportScore).Call(t.Context())
+	expect.That(t, err != nil, "a function of the skeleton does not trap")
+}
+
+// instanceOf instantiates a module without running its initialisation.
+func instanceOf(t *testing.T, wasm []byte) api.Module {
+	t.Helper()
+	ctx := context.Background()
+	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
+	t.Cleanup(func() { _ = engine.Close(ctx) })
+	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
+	expect.NoError(t, p.exportHost(ctx))
+	expect.NoError(t, p.exportWASI(ctx))
+	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
+	module, err := engine.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	expect.NoError(t, err)
+	return module
+}
+
+func TestMergeData(t *testing.T) {
+	t.Parallel()
+	segment := func(at int, text string) []byte {
+		return concat([]byte{0}, i32Const(at), []byte{0x0b, byte(len(text))}, []byte(text))
+	}
+	data := func(segments ...[]byte) []byte { return concat([]byte{byte(len(segments))}, concat(segments...)) }
+	passive := concat([]byte{1, 1}, []byte("x"))
+	global := concat([]byte{0, 0x23, 0, 0x0b, 1}, []byte("x"))
+	for name, test := range map[string]struct{ body, want []byte }{
+		"none":              {data(), data()},
+		"adjacent":          {data(segment(8, "ab"), segment(10, "cd")), data(segment(8, "abcd"))},
+		"gap":               {data(segment(8, "ab"), segment(12, "cd")), data(segment(8, "ab\x00\x00cd"))},
+		"empty":             {data(segment(8, ""), segment(8, "cd")), data(segment(8, "cd"))},
+		"far apart":         {data(segment(8, "a"), segment(500, "b")), data(segment(8, "a"), segment(500, "b"))},
+		"high address":      {data(segment(-8, "a"), segment(-6, "b")), data(segment(-8, "a\x00b"))},
+		"out of order":      {data(segment(10, "cd"), segment(8, "ab")), nil},
+		"overlapping":       {data(segment(8, "abc"), segment(10, "d")), nil},
+		"passive":           {data(segment(8, "a"), passive), nil},
+		"address in global": {data(segment(8, "a"), global), nil},
+		"truncated":         {data(segment(8, "a"), segment(9, "b"))[:9], nil},
+	} {
+		want := test.want
+		if want == nil {
+			want = test.body
+		}
+		got := mergeData(test.body)
+		expect.That(t, bytes.Equal(got, want), "%s: % x, want % x", name, got, want)
+	}
+	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
+		got, n := signed(appendSigned(nil, v))
+		expect.That(t, got == v && n != 0, "%d is encoded as %d", v, got)
 	}
 }

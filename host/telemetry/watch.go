@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"assay/host/lineup"
 )
 
 type httpLabels struct {
@@ -143,4 +145,46 @@ func (m *Metrics) WatchBuild(version, revision string) {
 
 func (m *Metrics) counter(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
+// WatchLineup adds the metrics of a lineup follower. It must be called at most once.
+func (m *Metrics) WatchLineup(f *lineup.Follower) {
+	m.gauge("assay_lineup_revision", "Lineup revision in force on this host.",
+		func() float64 { return float64(f.State().Revision) })
+	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, or 0.",
+		func() float64 { return float64(f.State().Canary) })
+	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, or 0.",
+		func() float64 { return float64(f.State().Refused) })
+}
+
+// WatchFleet adds the metrics of the hosts that share the database. It must be called at most once.
+func (m *Metrics) WatchFleet(f *lineup.Follower, alive func() int) {
+	m.gauge("assay_hosts", "Live hosts when this one last looked, including itself.",
+		func() float64 { return float64(alive()) })
+	m.gauge("assay_activation", "Number of the activation in force on this host. Hosts differ while they switch, and "+
+		"if one cannot.", func() float64 { return float64(f.State().Activation) })
+	m.gauge("assay_activation_refused", "Number of the activation that this host refused, or 0.",
+		func() float64 { return float64(f.State().RefusedActivation) })
+}
+
+// WatchDegraded adds the metrics of the problems that /readyz lists as degraded. falseDNS lists the DNS servers among
+// them. It must be called at most once.
+func (m *Metrics) WatchDegraded(all, falseDNS func() []string) {
+	m.gauge("assay_degraded", "Number of problems that /readyz lists as degraded.",
+		func() float64 { return float64(len(all())) })
+	m.gauge("assay_dns_untrusted_servers", "DNS servers that this host does not use because they give false answers.",
+		func() float64 { return float64(len(falseDNS())) })
+}
+
+// WatchLookups adds the metrics of lookups, of each source by outcome. It must be called at most once.
+func (m *Metrics) WatchLookups(sources, outcomes []string, count func(source, outcome int) uint64) {
+	for s, source := range sources {
+		for o, outcome := range outcomes {
+			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "assay_lookups_total",
+				Help: "Lookups of facts by source and outcome: answered, pending (asked in the background), " +
+					"unanswered, untrusted (a DNS server gives false answers) or failed (the check was refused).",
+				ConstLabels: prometheus.Labels{"source": source, "outcome": outcome},
+			}, func() float64 { return float64(count(s, o)) }))
+		}
+	}
 }

@@ -261,9 +261,8 @@ func TestConcurrentSubmissions(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	close(release)
-	if first, second := <-statuses, <-statuses; first != http.StatusOK || second != http.StatusOK {
-		t.Errorf("statuses %d and %d", first, second)
-	}
+	first, second := <-statuses, <-statuses
+	expect.That(t, first == http.StatusOK && second == http.StatusOK, "statuses %d and %d", first, second)
 }
 
 func TestStateIsKept(t *testing.T) {

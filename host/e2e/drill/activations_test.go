@@ -33,7 +33,7 @@ func TestActivationsUnderLoad(t *testing.T) {
 	d := newDrill(t)
 	n, crowd := 10, 8
 	if *drillTimes > 0 {
-		n, crowd = *drillTimes, 150
+		n, crowd, d.rest = *drillTimes, 150, 0
 	}
 	d.run(n, crowd)
 	d.verify()
@@ -63,6 +63,7 @@ type drill struct {
 	accounts  []drillAccount
 	byRef     map[activation.Lineup]drillLineup // those that were stored
 	perHost   int                               // clients of each host
+	rest      time.Duration                     // of a client after an answer
 	still     sync.Mutex                        // held while a host is stopped, or may not be
 	rollbacks []activation.Lineup               // where the next rollback leads; the last is in force
 
@@ -146,7 +147,7 @@ type fence struct {
 
 func newDrill(t *testing.T) *drill {
 	d := &drill{T: t, results: beginResults(resultsFile), TestFleet: hosttest.NewFleet(t, 3), perHost: 2,
-		byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
+		rest: 20 * time.Millisecond, byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
 	for _, h := range d.Hosts {
 		d.urls = append(d.urls, h.URL)
 	}
@@ -271,7 +272,7 @@ func (d *drill) run(n, crowd int) {
 	}
 	stop()
 	stopping.Wait()
-	d.perHost = crowd
+	d.perHost, d.rest = crowd, 0
 	d.load(overloaded, func() {
 		for range 2 + n/50 {
 			s := drillStep{kind: overloadedRollback}
@@ -293,6 +294,7 @@ func (d *drill) load(phase drillPhase, what func()) {
 			client := &http.Client{Transport: transport}
 			for n := i; ctx.Err() == nil; n++ {
 				d.check(client, i%len(d.urls), n%len(d.accounts), n/7%len(d.inputs), phase)
+				<-time.After(d.rest)
 			}
 		})
 	}

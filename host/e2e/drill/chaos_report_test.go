@@ -3,14 +3,22 @@
 package drill
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/e2e/chaos"
+	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // resultsFile is where long suites write what they found.
@@ -123,4 +131,157 @@ func (r *chaosRun) back(fault brokenTime) (last time.Duration) {
 		last = max(last, first)
 	}
 	return last
+}
+
+// Reasons in the answer of /readyz.
+const (
+	notResponding = "does not respond"
+	onStandby     = "is a standby"
+	readOnly      = "is read-only"
+	outOfSpace    = "is out of space"
+)
+
+// demote makes Postgres a standby that replays what it has, until during returns.
+func (r *chaosRun) demote(ctx context.Context, during func()) {
+	expect.NoError(r, r.cluster.Close(context.WithoutCancel(ctx)))
+	expect.NoError(r, os.WriteFile(filepath.Join(r.data(), "standby.signal"), nil, 0o644))
+	r.openPostgres()
+	during()
+	r.must(ctx, "SELECT pg_promote()")
+}
+
+func (r *chaosRun) forbidWrites(ctx context.Context, during func()) {
+	set := func(to string) {
+		r.must(ctx, "SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = "+to,
+			"SELECT pg_reload_conf()")
+	}
+	set("on")
+	during()
+	set("off")
+}
+
+// refuseRecords fails every record with the error of a full disk. A disk that is full for the write-ahead log stops
+// Postgres instead.
+func (r *chaosRun) refuseRecords(ctx context.Context, during func()) {
+	r.must(ctx, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
+		"CREATE TRIGGER full_disk BEFORE INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION full_disk()")
+	during()
+	r.must(ctx, "DROP FUNCTION full_disk CASCADE")
+}
+
+// crash kills a process of Postgres, which makes it end all others and recover.
+func (r *chaosRun) crash(ctx context.Context, during func()) {
+	conn, err := pgx.Connect(context.WithoutCancel(ctx), r.url)
+	expect.NoError(r, err)
+	expect.NoError(r, syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL))
+	_ = conn.Close(ctx)
+	during()
+	expect.Until(r, "Postgres to recover", func() bool { return r.query(r.Context(), "SELECT 1") == nil })
+}
+
+// killSupervised kills the Postgres of a host that has it as its private one. The host alone starts it again.
+func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
+	host := hosttest.StartHost(r, r.dir, "")
+	killed := r.postmaster()
+	expect.NoError(r, syscall.Kill(killed, syscall.SIGKILL))
+	during()
+	expect.Until(r, "the host to start Postgres again", func() bool {
+		return r.postmaster() != killed && r.query(context.WithoutCancel(ctx), "SELECT 1") == nil
+	})
+	const said = "the private Postgres has ended, and is started again"
+	if !strings.Contains(hosttest.Logged(r.dir, said), said) {
+		r.Errorf("the host's log does not say that %s", said)
+	}
+	host.Stop(r, syscall.SIGTERM)
+}
+
+// must runs statements on a connection, which must succeed.
+func (r *chaosRun) must(ctx context.Context, statements ...string) {
+	r.Helper()
+	expect.NoError(r, r.query(context.WithoutCancel(ctx), statements...))
+}
+
+// readyz returns the answer of a host's /readyz.
+func (r *chaosRun) readyz(host int) (status int, text string) {
+	h := r.hosts[host]
+	h.mu.Lock()
+	admin := h.process.Admin
+	h.mu.Unlock()
+	response, err := http.Get(admin + "/readyz")
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+	body := make([]byte, 4096)
+	n, _ := response.Body.Read(body)
+	return response.StatusCode, string(body[:n])
+}
+
+// awaitRefusal waits until a host says why it is not ready. If no host has a database, it refuses what needs one.
+func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
+	r.Helper()
+	host = max(host, 0)
+	expect.Until(r, fmt.Sprintf("%s: /readyz to name the reason", f.kind), func() bool {
+		status, text := r.readyz(host)
+		return status == http.StatusServiceUnavailable &&
+			strings.Contains(text, `"part":"database","reason":"`+f.reason)
+	})
+	if !f.down {
+		return
+	}
+	const ref, subject = "chk_01JZZZZZZZZZZZZZZZZZZZZZZZ", `{"domain":"example.com"}`
+	_, key := r.load.Clients[0].Key()
+	for _, call := range [][3]string{
+		{"GET", "/api/events"}, {"POST", "/signin", "code=" + key}, {"DELETE", "/api/feedback?ref=" + ref},
+		{"POST", "/api/feedback", `{"ref":"` + ref + `","label":"fraud"}`}, {"POST", "/gdpr/subject", subject},
+		{"POST", "/gdpr/export", subject}, {"POST", "/gdpr/erase", subject}, {"POST", "/api/check", subject},
+	} {
+		request, err := http.NewRequest(call[0], r.hosts[host].address()+call[1], strings.NewReader(call[2]))
+		expect.NoError(r, err)
+		request.Header.Set("Authorization", "Bearer "+key)
+		request.Header.Set("Content-Type", "application/json")
+		if call[1] == "/signin" {
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		response, err := http.DefaultClient.Do(request)
+		expect.NoError(r, err)
+		expect.NoError(r, response.Body.Close())
+		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+			r.Errorf("%s %s: status %d, want 503 with Retry-After", call[0], call[1], response.StatusCode)
+		}
+	}
+}
+
+// awaitService waits until all hosts are ready again. Without a doubt about what Postgres did, no answer is 500, but
+// for those of a busy disk.
+func (r *chaosRun) awaitService(f chaosFault, b brokenTime) {
+	r.Helper()
+	for host := range chaosHosts {
+		if b.host == host || b.host == everything {
+			expect.Until(r, f.kind+": the host to be ready", func() bool {
+				status, _ := r.readyz(host)
+				return status == http.StatusOK
+			})
+		}
+	}
+	for _, c := range r.history.Since(b.began) {
+		if f.certain && c.Status == http.StatusInternalServerError && c.Began.After(b.began) &&
+			!strings.Contains(hosttest.Logged(r.hosts[c.Host].dir, c.Ref), hosttest.AwaitingOutcome) {
+			r.Errorf("%s: a check got 500: %+v", f.kind, c)
+		}
+	}
+}
+
+// unanswered reports calls without an answer from a host that was neither killed nor stopped, and those of the account
+// that repeats them.
+func (r *chaosRun) unanswered() {
+	for _, c := range r.history.Calls {
+		expect.That(r, c.Account != r.repeating.Clients[0].Account || c.Status == http.StatusOK,
+			"a call that was repeated ended with %+v", c)
+		if c.Status == 0 && !r.gone(c, killOfHost) && !r.gone(c, stopOfHost) {
+			r.Errorf("%.1f s  host %d: no answer for %d checks after %s", c.Began.Sub(r.began).Seconds(), c.Host,
+				len(c.Items), inSeconds(c.Ended.Sub(c.Began)))
+		}
+	}
 }

@@ -35,8 +35,9 @@ import (
 const chaosHosts = 3
 
 // TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
-// erase and export. Afterwards the records must agree with what the clients saw. Without -for, each fault happens
-// once, for a short time.
+// erase and export. Afterwards the records must agree with what the clients saw. One account sends what was not
+// answered again, to any host and with the same Idempotency-Key: each of its requests is answered and recorded once.
+// Without -for, each fault happens once, for a short time.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	r := newChaosRun(t)
@@ -48,6 +49,7 @@ func TestChaos(t *testing.T) {
 	defer stop()
 	var load sync.WaitGroup
 	load.Go(func() { r.load.Run(ctx, workers, pause) })
+	load.Go(func() { r.repeating.Run(ctx, 2, pause/2) })
 	for _, operate := range []func(context.Context){r.changeLineups, r.changeKeys, r.erase, r.export} {
 		load.Go(func() {
 			for ctx.Err() == nil {
@@ -73,16 +75,18 @@ type chaosRun struct {
 	results results
 	history *chaos.History
 	load    *chaos.Load
-	store   *installation.Backend
-	url     string // of the database, without a proxy
-	dir     string // of the private Postgres
-	cluster *postgres.Cluster
-	wal     string                     // a small file system that holds only the write-ahead log; "": none
-	hosts   [chaosHosts + 1]*chaosHost // the last is the one in this process
-	clock   atomic.Int64               // by how much its clock is wrong
-	lineups []int64
-	began   time.Time
-	seed    uint64
+	// The load of an account whose calls are sent again until they are answered.
+	repeating *chaos.Load
+	store     *installation.Backend
+	url       string // of the database, without a proxy
+	dir       string // of the private Postgres
+	cluster   *postgres.Cluster
+	wal       string                     // a small file system that holds only the write-ahead log; "": none
+	hosts     [chaosHosts + 1]*chaosHost // the last is the one in this process
+	clock     atomic.Int64               // by how much its clock is wrong
+	lineups   []int64
+	began     time.Time
+	seed      uint64
 
 	mu     sync.Mutex
 	broken []brokenTime
@@ -107,7 +111,11 @@ func newChaosRun(t *testing.T) *chaosRun {
 	}
 	r.startPostgres()
 	r.startHosts()
-	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), func(i int) string { return r.hosts[i].address() })
+	address := func(i int) string { return r.hosts[i].address() }
+	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), address)
+	r.repeating = chaos.NewLoad(r.history, []*chaos.Client{newClient(r, r.store, installation.Unlimited())},
+		len(r.hosts), address)
+	r.repeating.Repeat = true
 	active := expect.Value(r.store.Store.ActiveLineup(t.Context()))(t)
 	other := active.Lineup
 	other.Bias = registry.ByType{}

@@ -313,9 +313,7 @@ func TestChangedCanary(t *testing.T) {
 		change CanaryChange
 		want   activation.Canary
 	}{
-		"share": {CanaryChange{Share: 9}, activation.Canary{Lineup: own, Share: 9, Limit: 100}},
-		"limit": {CanaryChange{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
-		"both":  {CanaryChange{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
+		"both": {CanaryChange{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
 	} {
 		got := c.change.of(canary)
 		expect.That(t, *got == c.want, "%s: %+v", name, got)

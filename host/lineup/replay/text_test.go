@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -155,4 +158,196 @@ func TestReferences(t *testing.T) {
 		expect.That(t, f.From == check.Block && f.To == check.Allow && f.Before == 95 && f.After == 5, "%+v", f)
 	}
 	expect.That(t, len(names) == len(report.ReferenceFlips) && len(types) == 4, "flips %+v", report.ReferenceFlips)
+}
+
+// tally adds checks to a tally: after each, a shadow layer raises the score from 20 to 50 if flips is set.
+func tally(t *replay.Tally, revision int64, checks int, flips bool) {
+	for i := range checks {
+		live := &check.Decision{Type: entity.Domain, Revision: revision, At: start.Add(time.Duration(i) * time.Minute),
+			Fused:  check.Fused{Score: 20, Verdict: check.Allow},
+			Layers: []check.Outcome{{Layer: "domain", Weight: 5, Score: 20, Contribution: 1}}}
+		shadow, outcome := live.Fused, check.Outcome{Layer: "mailbox", Failure: check.Trap}
+		if flips {
+			shadow = check.Fused{Score: 50, Verdict: check.Review}
+			outcome = check.Outcome{Layer: "mailbox", Weight: 4, Score: 35, Contribution: 1.4, Signals: []check.Signal{
+				{Points: 5, Code: "mailbox:shape:odd"}, {Points: 15, Code: "mailbox:name:random"},
+				{Points: 15, Code: "mailbox:name:random"}}}
+		}
+		t.ShadowRan(live, shadow, []check.Outcome{outcome})
+	}
+}
+
+func TestShadowReport(t *testing.T) {
+	t.Parallel()
+	var a, b replay.Tally
+	tally(&a, 7, 3, true)
+	tally(&a, 7, 100, false)
+	tally(&b, 7, 2, true)
+	b.ShadowLeftOut(&check.Decision{Revision: 7})
+	tally(&b, 8, 5, true) // the canary
+	merged := func(revision int64) *replay.ShadowReport {
+		var stored []json.RawMessage
+		for _, tally := range []*replay.Tally{&a, &b} {
+			text := expect.Value(tally.JSON())(t)
+			stored = append(stored, text)
+		}
+		return expect.Value(replay.MergeShadows(revision, stored...))(t)
+	}
+	r := merged(7)
+	expect.That(t, r.LeftOut == 1 && len(r.Report.Types) == 1 && r.Report.Types[0].Checks == 105 &&
+		r.Report.Flips() == 5, "revision 7: %+v", r)
+	want := []replay.SignalFlips{{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "mailbox",
+		Code: "mailbox:name:random", Flips: 5}}
+	expect.NoDiff(t, "signals", want, r.Report.Signals)
+	emitted := []replay.EmittedSignals{{Layer: "mailbox", Checks: 5, // in the others, it failed
+		Signals: map[string]int{"mailbox:shape:odd": 5, "mailbox:name:random": 5}}}
+	expect.NoDiff(t, "emitted", emitted, r.Emitted)
+	var text strings.Builder
+	expect.NoError(t, r.WriteText(&text))
+	file := filepath.Join("testdata", "shadow.txt")
+	if *update {
+		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
+	}
+	golden := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, "result", string(golden), text.String())
+	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {
+		t.Errorf("revision 8: %+v", r)
+	}
+
+	// A third lineup displaces the one that was not added to for the longest time.
+	tally(&b, 7, 1, true)
+	tally(&b, 9, 1, true)
+	got := []int{merged(7).Report.Flips(), merged(8).Report.Flips(), merged(9).Report.Flips()}
+	expect.That(t, cmp.Equal(got, []int{6, 0, 1}), "flips of revisions 7 to 9: %v", got)
+	expect.Failure(t, expect.ErrorOf(replay.MergeShadows(7, json.RawMessage("{"))), "a damaged report was merged")
+	expect.Equal(t, "an empty tally", string(expect.Value(new(replay.Tally).JSON())(t)), "")
+}
+
+var (
+	bands = check.Bands{Review: 40, Block: 70}
+	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// layerFunc is a function that acts as a layer.
+type layerFunc func(in check.Input) (check.Result, error)
+
+func (f layerFunc) Score(_ context.Context, in check.Input) (check.Result, error) { return f(in) }
+
+// pointsOf returns a layer with one signal, whose points are those of a fact times a factor.
+func pointsOf(fact string, factor int) layerFunc {
+	return func(in check.Input) (check.Result, error) {
+		text, _ := in.Get(fact)
+		points := min(len(text)*factor, 100)
+		return check.Result{Score: points, Signals: []check.Signal{{Points: points, Code: "points:of:" + fact}}}, nil
+	}
+}
+
+func failing(reason check.FailureReason) layerFunc {
+	return func(check.Input) (check.Result, error) { return check.Result{}, &check.Failure{Reason: reason} }
+}
+
+// member returns a layer for all types.
+func member(name, recipe string, weight float64, layer check.Layer, facts ...string) check.Member {
+	weights := check.ByType{}
+	for _, t := range entity.Types() {
+		weights[t] = weight
+	}
+	return check.Member{Name: name, Version: "1.0.0", Weight: weights, Range: check.Range{0, 100},
+		Entities: entity.Types(), Facts: facts, Layer: layer, Recipe: recipe}
+}
+
+// lineup returns a lineup with the same bias for all types.
+func lineup(bias float64, bands check.Bands, members ...check.Member) *check.Lineup {
+	biases := check.ByType{}
+	for _, t := range entity.Types() {
+		biases[t] = bias
+	}
+	return check.NewLineup(1, biases, bands, members)
+}
+
+// local returns a lineup of a layer, built from the recipe, whose points are the length of the value.
+func local(recipe string) *check.Lineup {
+	return lineup(-2, bands, member("local", recipe, 3, pointsOf("entity.value", 3)))
+}
+
+// host is a Checker whose ledger, observer and lookups are simple.
+type host struct {
+	check.Checker
+
+	ring     *replay.Ring
+	recorded []check.Record
+}
+
+func newHost(l *check.Lineup) *host {
+	h := &host{ring: replay.NewRing(1000, 1<<20)}
+	h.Checker = check.Checker{Live: &check.Live{}, Collector: h, Ledger: h, Observer: h, Memory: h.ring,
+		Now: func() time.Time { return start }, Deadline: time.Minute}
+	h.Live.Swap(l)
+	return h
+}
+
+// Collect implements check.Collector: the only fact that is looked up is the value's last byte, many times.
+func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (entity.Facts, []string, error) {
+	facts := entity.Facts{}
+	if slices.Contains(wanted, "dns.status") {
+		last := e.Value[len(e.Value)-1]
+		facts["dns.status"] = string(make([]byte, last%32))
+	}
+	return facts, nil, nil
+}
+
+func (h *host) Append(_ context.Context, records ...check.Record) error {
+	for i := range records {
+		records[i].Pseudonym = fmt.Appendf(nil, "%-32.32s", records[i].Entity.Value)
+	}
+	h.recorded = append(h.recorded, records...)
+	return nil
+}
+
+func (h *host) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+func (h *host) CheckDone(*check.Decision, time.Duration)            {}
+
+// values are checked in every test. Their lengths differ, and with them the scores.
+func values() (all []check.Field) {
+	for i := range 30 {
+		all = append(all, check.Field{Type: entity.Domain, Value: fmt.Sprintf("a%0*d.example.com", i+1, i)},
+			check.Field{Type: entity.Email, Value: fmt.Sprintf("b%0*d@example.org", i+1, i)})
+	}
+	return all
+}
+
+func (h *host) check(t *testing.T, f check.Field) *check.Decision {
+	t.Helper()
+	pro, _ := check.PlanNamed("pro")
+	return expect.Value(h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
+		Fields: []check.Field{f}}))(t)
+}
+
+// checked returns a host that checked all values.
+func checked(t *testing.T) *host {
+	t.Helper()
+	h := newHost(local("1"))
+	for _, v := range values() {
+		h.check(t, v)
+	}
+	return h
+}
+
+// collect returns a function that looks up facts for a record, which must not have been looked up for it.
+func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []string) (entity.Facts, error) {
+	return func(ctx context.Context, wanted []string) (entity.Facts, error) {
+		for _, fact := range wanted {
+			_, known := r.LookedUp[fact]
+			expect.That(t, !known, "%s is looked up again", fact)
+		}
+		facts, _, err := h.Collect(ctx, "", r.Entity, wanted)
+		return facts, err
+	}
+}
+
+func (h *host) lineup(t *testing.T) *check.Lineup {
+	t.Helper()
+	ref := h.Live.Acquire()
+	ref.Release()
+	return ref.Lineup
 }

@@ -180,3 +180,24 @@ func Wilson(k, n int) Interval {
 	half := z95 / (1 + z2/count) * math.Sqrt(p*(1-p)/count+z2/(4*count*count))
 	return Interval{Number(max(0, centre-half)), Number(min(1, centre+half))}
 }
+
+// emptyCurve returns a curve of scores from 0 to 100 without rows.
+func emptyCurve() *Curve {
+	c := &Curve{steps: make([]step, 101)}
+	for i := range c.steps {
+		c.steps[i].score = float64(100 - i)
+	}
+	return c
+}
+
+// add adds a row to a curve of emptyCurve.
+func (c *Curve) add(score float64, malicious bool) {
+	s := &c.steps[100-int(score)]
+	if malicious {
+		s.malicious++
+		c.malicious++
+	} else {
+		s.benign++
+		c.benign++
+	}
+}

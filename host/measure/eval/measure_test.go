@@ -13,8 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
@@ -348,68 +346,6 @@ func TestHeldOut(t *testing.T) {
 	for _, want := range []string{"of layer first, 1 of 9 rows", "no layer gone"} {
 		expect.That(t, strings.Contains(warnings, want), "warnings lack %q:\n%s", want, warnings)
 	}
-}
-
-// Benign rows are counted by suffix, if there are 50, and those of popular sites apart.
-func TestFalsePositives(t *testing.T) {
-	t.Parallel()
-	f := &fakeScorer{scores: map[string]scores{}}
-	var rows []eval.Row
-	add := func(value string, n, review, block int) {
-		for i := range n {
-			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}
-			switch s := (scores{}); {
-			case i < block:
-				f.scores[row.Value] = scores{first: 80}
-			case i < review:
-				f.scores[row.Value] = scores{first: 50}
-			default:
-				f.scores[row.Value] = s
-			}
-			rows = append(rows, row)
-		}
-	}
-	add(".com", 1200, 6, 2)
-	add(".co.uk", 50, 5, 1)
-	add(".info", 49, 49, 49)
-	d := measure(t, f, rows, eval.Options{}).Types[0]
-	type counts struct {
-		group            string
-		n, review, block int
-	}
-	var got []counts
-	for _, g := range append(d.Suffixes, d.TopSites...) {
-		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
-	}
-	diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
-		49}}, got, cmp.AllowUnexported(counts{}))
-	expect.That(t, diff == "", "(-want +got):\n%s", diff)
-}
-
-// Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.
-func TestThreats(t *testing.T) {
-	t.Parallel()
-	f := &fakeScorer{scores: map[string]scores{}, threats: map[string]string{}}
-	var rows []eval.Row
-	add := func(category, threat string, n, first int) {
-		for range n {
-			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d.example", len(rows)), Malicious: true,
-				Category: category}
-			f.scores[row.Value], f.threats[row.Value] = scores{first: first}, threat
-			rows = append(rows, row)
-		}
-	}
-	add("phishing", "phishing", 9, 90)
-	add("phishing", "spam", 1, 90)
-	add("phishing", "phishing", 7, 0) // allowed
-	add("crypto", "investment_scam", 1, 90)
-	add("crypto", "scam", 3, 60)
-	add("suspect_registration", "phishing", 5, 90) // does not name a crime
-	d := measure(t, f, rows, eval.Options{}).Types[0].Threats
-	expect.Must(t, d != nil && len(d.Categories) == 2 && near(float64(d.MacroRecall), (.9+.25)/2), "%+v", d)
-	c, p := d.Categories[0], d.Categories[1]
-	expect.That(t, c.Right.Count == 1 && c.Right.N == 4 && c.Scam == 3 && c.Wrong == 0 && p.Right.Count == 9 &&
-		p.Right.N == 10 && p.Wrong == 1, "%+v", d)
 }
 
 // same is the same number for all types.

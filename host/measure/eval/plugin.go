@@ -233,27 +233,6 @@ func newGain(value float64, samples []float64) Gain {
 	return g
 }
 
-// emptyCurve returns a curve of scores from 0 to 100 without rows.
-func emptyCurve() *Curve {
-	c := &Curve{steps: make([]step, 101)}
-	for i := range c.steps {
-		c.steps[i].score = float64(100 - i)
-	}
-	return c
-}
-
-// add adds a row to a curve of emptyCurve.
-func (c *Curve) add(score float64, malicious bool) {
-	s := &c.steps[100-int(score)]
-	if malicious {
-		s.malicious++
-		c.malicious++
-	} else {
-		s.benign++
-		c.benign++
-	}
-}
-
 // spoke returns the share of the rows with a label to which a layer gives a score other than 0.
 func spoke(rows []*Scored, layer int, malicious bool) Rate {
 	n, scored := 0, 0

@@ -77,14 +77,14 @@ func TestBinaries(t *testing.T) {
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
-				holds(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got, err,
-					test.want)
+				expect.That(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got,
+					err, test.want)
 				return
 			}
-			mustHold(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
+			expect.Must(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
 				"binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
 			for _, part := range test.wantErr {
-				holds(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
+				expect.That(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestBinariesAreReachable(t *testing.T) {
 	expect.NoError(t, os.Chmod(filepath.Dir(closed), 0o700))
 	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
 	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
-	holds(t, err == nil && got == open, "binaries = %s, %v; want %s", got, err, open)
+	expect.That(t, err == nil && got == open, "binaries = %s, %v; want %s", got, err, open)
 }
 
 func TestNewestFirst(t *testing.T) {
@@ -209,16 +209,16 @@ func TestDownload(t *testing.T) {
 	want := filepath.Join(cache, "18.3.0", "bin")
 	for _, when := range []string{"first", "again"} {
 		got, err := search.binaries(t.Context())
-		mustHold(t, err == nil && got == want, "%s: binaries = %q, %v; want %q", when, got, err, want)
+		expect.Must(t, err == nil && got == want, "%s: binaries = %q, %v; want %q", when, got, err, want)
 	}
 	search.offline = true
 	if got, err := search.binaries(t.Context()); err != nil || got != want {
 		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
 	}
-	holds(t, downloads.Load() == 1 && announced == 1, "%d downloads and %d announcements, want one of each",
+	expect.That(t, downloads.Load() == 1 && announced == 1, "%d downloads and %d announcements, want one of each",
 		downloads.Load(), announced)
 	left, err := os.ReadDir(cache)
-	holds(t, err == nil && len(left) == 1, "the cache contains %v (%v), want only the programs", left, err)
+	expect.That(t, err == nil && len(left) == 1, "the cache contains %v (%v), want only the programs", left, err)
 }
 
 func TestDownloadFails(t *testing.T) {
@@ -263,9 +263,9 @@ func TestOpenWithoutPostgres(t *testing.T) {
 		cfg.Offline = offline
 		cfg.Progress = func(stage string) { stages = append(stages, stage) }
 		_, err := Open(t.Context(), cfg)
-		holds(t, errors.Is(err, ErrNotInstalled) && strings.Contains(err.Error(), "apt-get install postgresql"),
+		expect.That(t, errors.Is(err, ErrNotInstalled) && strings.Contains(err.Error(), "apt-get install postgresql"),
 			"offline %t: Open = %v", offline, err)
-		holds(t, slices.Contains(stages, StageDownloading) != offline, "offline %t: stages %v", offline, stages)
+		expect.That(t, slices.Contains(stages, StageDownloading) != offline, "offline %t: stages %v", offline, stages)
 	}
 }
 

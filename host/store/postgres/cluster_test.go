@@ -56,9 +56,9 @@ func TestReopenKeepsData(t *testing.T) {
 	expect.Equal(t, "the collation",
 		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
-	holds(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; its owner alone may read it", info, err)
+	expect.That(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; its owner alone may read it", info, err)
 	names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*"))
-	holds(t, names == nil, "creating the cluster left %v, which contained the password", names)
+	expect.That(t, names == nil, "creating the cluster left %v, which contained the password", names)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	first := c.URL()
 	mustClose(t, c)
@@ -67,8 +67,8 @@ func TestReopenKeepsData(t *testing.T) {
 
 	again := mustOpen(t, Config{Dir: dir})
 	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
-	holds(t, again.URL() == first || taken(c.port), "the address changed from %s to %s, although the port is free",
-		first, again.URL())
+	expect.That(t, again.URL() == first || taken(c.port),
+		"the address changed from %s to %s, although the port is free", first, again.URL())
 }
 
 func TestPasswordIsRequired(t *testing.T) {
@@ -96,7 +96,7 @@ func TestPasswordIsRequired(t *testing.T) {
 	// A wrong password fails immediately, and Postgres does not keep running.
 	expect.NoError(t, (record{Password: "guess"}).write(c.path("json")))
 	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
-	holds(t, rejected(err), "opening with another password: %v, want an error of class 28", err)
+	expect.That(t, rejected(err), "opening with another password: %v, want an error of class 28", err)
 	mustBeGone(t, c.data)
 }
 
@@ -136,7 +136,7 @@ func TestAdoptsAfterKill(t *testing.T) {
 	dir := existing(t)
 	other := openElsewhere(t, dir)
 	before, _, err := running(filepath.Join(dir, "postgres"))
-	mustHold(t, err == nil && before != 0, "Postgres does not run: %v", err)
+	expect.Must(t, err == nil && before != 0, "Postgres does not run: %v", err)
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
 	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
@@ -177,11 +177,12 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 			output, err := os.ReadFile(first.path("log"))
 			return strings.Contains(string(output), "pre-existing shared memory block"), err
 		})
-		holds(t, err == nil, "Postgres did not report the remaining process: %v", err)
+		expect.That(t, err == nil, "Postgres did not report the remaining process: %v", err)
 		_ = syscall.Kill(slow, syscall.SIGCONT)
 	})
 	c := mustOpen(t, Config{Dir: dir})
-	holds(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(), first.URL())
+	expect.That(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(),
+		first.URL())
 	expect.Equal(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 
@@ -209,7 +210,7 @@ func TestStalePidFile(t *testing.T) {
 			again := mustOpen(t, Config{Dir: dir})
 			mustRun(t, again)
 			mustClose(t, again)
-			holds(t, stranger.ProcessState == nil && syscall.Kill(stranger.Process.Pid, 0) == nil,
+			expect.That(t, stranger.ProcessState == nil && syscall.Kill(stranger.Process.Pid, 0) == nil,
 				"the other program was killed")
 		})
 	}
@@ -222,7 +223,7 @@ func TestStalePidFile(t *testing.T) {
 		defer func() { _ = listener.Close() }()
 	}
 	second := mustOpen(t, Config{Dir: dir})
-	holds(t, second.port != port, "Postgres reports the port %d, on which another program listens", port)
+	expect.That(t, second.port != port, "Postgres reports the port %d, on which another program listens", port)
 	ask(t, second.URL(), "SELECT 'alive'")
 }
 
@@ -255,9 +256,9 @@ func TestPasswordIsNotSentInClear(t *testing.T) {
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
 	err := c.connect(t.Context())
-	holds(t, err != nil, "connect accepted another program on the port")
+	expect.That(t, err != nil, "connect accepted another program on the port")
 	got := <-received
-	holds(t, !strings.Contains(string(got), "SECRET"), "another program on the port received %q", got)
+	expect.That(t, !strings.Contains(string(got), "SECRET"), "another program on the port received %q", got)
 }
 
 func TestOpenStopsWithItsContext(t *testing.T) {
@@ -277,7 +278,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 			stages = append(stages, stage)
 			cancel()
 		}})
-		holds(t, errors.Is(err, context.Canceled) && slices.Equal(stages, []string{StageWaiting}),
+		expect.That(t, errors.Is(err, context.Canceled) && slices.Equal(stages, []string{StageWaiting}),
 			"Open = %v after the stages %v", err, stages)
 	})
 	for stage, newDir := range map[string]func(*testing.T) string{StageCreating: dataDir, StageStarting: existing} {

@@ -41,30 +41,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// holds reports a condition that does not hold.
-func holds(t testing.TB, condition bool, format string, args ...any) {
-	t.Helper()
-	if !condition {
-		t.Errorf(format, args...)
-	}
-}
-
-// mustHold ends the test if a condition does not hold.
-func mustHold(t testing.TB, condition bool, format string, args ...any) {
-	t.Helper()
-	if !condition {
-		t.Fatalf(format, args...)
-	}
-}
-
-// report reports an error, also of another goroutine than the test's.
-func report(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // created is a stopped cluster that tests copy, because creating one takes longest.
 var created struct {
 	once sync.Once
@@ -89,7 +65,7 @@ func existing(t *testing.T) string {
 		}
 		created.err = c.Close(patience(t))
 	})
-	mustHold(t, created.err == nil, "creating a cluster to copy: %v", created.err)
+	expect.Must(t, created.err == nil, "creating a cluster to copy: %v", created.err)
 	from, to := filepath.Join(created.dir, "postgres"), filepath.Join(dir, "postgres")
 	owner, err := accountOf(from)
 	if err == nil {
@@ -157,7 +133,8 @@ func openElsewhere(t *testing.T, dir string) *holder {
 	t.Helper()
 	h, stdout := startHolder(t, dir)
 	line, err := stdout.ReadString('\n')
-	mustHold(t, err == nil && strings.HasPrefix(line, "postgres://"), "opening in another process: %q, %v", line, err)
+	expect.Must(t, err == nil && strings.HasPrefix(line, "postgres://"), "opening in another process: %q, %v", line,
+		err)
 	h.url = strings.TrimSpace(line)
 	return h
 }
@@ -166,7 +143,7 @@ func openElsewhere(t *testing.T, dir string) *holder {
 func (h *holder) close(t *testing.T) {
 	t.Helper()
 	err := errors.Join(h.stdin.Close(), h.cmd.Wait())
-	mustHold(t, err == nil, "closing in another process: %v", err)
+	expect.Must(t, err == nil, "closing in another process: %v", err)
 }
 
 // kill ends the other process like a crash.
@@ -221,7 +198,7 @@ func reachableIn(t *testing.T, parent string) string {
 	t.Cleanup(func() {
 		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
-		holds(t, err == nil, "removing %s: %v", dir, err)
+		expect.That(t, err == nil, "removing %s: %v", dir, err)
 	})
 	return dir
 }
@@ -266,7 +243,7 @@ func noProcess(t *testing.T, dir string) {
 		}
 		return left == nil, nil
 	})
-	holds(t, err == nil, "these processes still run: %q", left)
+	expect.That(t, err == nil, "these processes still run: %q", left)
 }
 
 // mustBeGone fails the test if Postgres runs in the folder data, and stops it.
@@ -287,7 +264,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 	defer cancel()
 	c := expect.Value(Open(ctx, cfg))(t)
 	t.Cleanup(func() {
-		report(t, c.Close(patience(t)))
+		expect.Error(t, "the end", c.Close(patience(t)), nil)
 	})
 	return c
 }
@@ -302,7 +279,7 @@ func mustClose(t *testing.T, c *Cluster) {
 func mustRun(t *testing.T, c *Cluster) int {
 	t.Helper()
 	pid, _, err := running(c.data)
-	mustHold(t, err == nil && pid != 0, "Postgres does not run: %v", err)
+	expect.Must(t, err == nil && pid != 0, "Postgres does not run: %v", err)
 	return pid
 }
 
@@ -314,7 +291,7 @@ func ask(t *testing.T, url, query string) string {
 	defer func() { _ = conn.Close(context.Background()) }()
 	var value string
 	err = conn.QueryRow(t.Context(), query).Scan(&value)
-	mustHold(t, err == nil || errors.Is(err, pgx.ErrNoRows), "%s: %v", query, err)
+	expect.Must(t, err == nil || errors.Is(err, pgx.ErrNoRows), "%s: %v", query, err)
 	return value
 }
 

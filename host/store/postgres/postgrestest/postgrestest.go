@@ -28,20 +28,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"assay/host/store/postgres"
-
 	"github.com/jackc/pgx/v5"
+
+	"assay/host/store/postgres"
 )
 
 // Limits of work that has no test's context.
@@ -372,36 +370,4 @@ func onServer(base string, do func(ctx context.Context, conn *pgx.Conn) error) e
 	}
 	kept.add(base, conn)
 	return nil
-}
-
-// idle holds open connections that nobody uses, by address.
-type idle struct {
-	mu    sync.Mutex
-	conns map[string][]*pgx.Conn
-}
-
-var kept = idle{conns: map[string][]*pgx.Conn{}}
-
-// take returns nil if there is none.
-func (i *idle) take(base string) (conn *pgx.Conn) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if n := len(i.conns[base]); n > 0 {
-		conn, i.conns[base] = i.conns[base][n-1], i.conns[base][:n-1]
-	}
-	return conn
-}
-
-func (i *idle) add(base string, conn *pgx.Conn) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.conns[base] = append(i.conns[base], conn)
-}
-
-func (i *idle) close() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, conn := range slices.Concat(slices.Collect(maps.Values(i.conns))...) {
-		_ = conn.Close(context.Background())
-	}
 }

@@ -42,9 +42,7 @@ func TestDatabasesAreSeparateCopies(t *testing.T) {
 			defer func() { _ = conn.Close(context.Background()) }()
 			var rows int
 			err = conn.QueryRow(t.Context(), "SELECT count(*) FROM prepared").Scan(&rows)
-			if err != nil || rows != 1 {
-				t.Fatalf("prepared rows = %d, %v; want 1", rows, err)
-			}
+			expect.Must(t, err == nil && rows == 1, "prepared rows = %d, %v; want 1", rows, err)
 			// A subtest that shared the database would count 2.
 			if _, err := conn.Exec(t.Context(), "INSERT INTO prepared VALUES (2)"); err != nil {
 				t.Fatal(err)
@@ -134,9 +132,8 @@ func startChild(t *testing.T, temporary string) child {
 	expect.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
 	c.url, err = bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || !strings.HasPrefix(c.url, "postgres://") {
-		t.Fatalf("the other process printed %q, %v", c.url, err)
-	}
+	expect.Must(t, err == nil && strings.HasPrefix(c.url, "postgres://"), "the other process printed %q, %v", c.url,
+		err)
 	c.url = strings.TrimSpace(c.url)
 	return c
 }
@@ -188,9 +185,8 @@ func TestServerFromEnvironment(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
 	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server.String())
 	output, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one") {
-		t.Fatalf("on the server of another process: %v\n%s", err, output)
-	}
+	expect.Must(t, err == nil && strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one"),
+		"on the server of another process: %v\n%s", err, output)
 	// Fails if the other process left a database of the role, such as its template.
 	if _, err := conn.Exec(t.Context(), "DROP ROLE "+role); err != nil {
 		t.Error(err)

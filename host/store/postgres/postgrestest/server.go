@@ -7,18 +7,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"assay/host/store/postgres"
-
 	"github.com/jackc/pgx/v5"
+
+	"assay/host/store/postgres"
 )
 
 // Bounds of starting the server, which includes waiting for others that do, and of stopping it.
@@ -248,4 +251,36 @@ func (s *shared) leave() error {
 	}
 	_, err := io.WriteString(s.watched, "done")
 	return errors.Join(append(errs, err, s.watched.Close(), s.watcher.Wait(), s.using.Close())...)
+}
+
+// idle holds open connections that nobody uses, by address.
+type idle struct {
+	mu    sync.Mutex
+	conns map[string][]*pgx.Conn
+}
+
+var kept = idle{conns: map[string][]*pgx.Conn{}}
+
+// take returns nil if there is none.
+func (i *idle) take(base string) (conn *pgx.Conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if n := len(i.conns[base]); n > 0 {
+		conn, i.conns[base] = i.conns[base][n-1], i.conns[base][:n-1]
+	}
+	return conn
+}
+
+func (i *idle) add(base string, conn *pgx.Conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.conns[base] = append(i.conns[base], conn)
+}
+
+func (i *idle) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, conn := range slices.Concat(slices.Collect(maps.Values(i.conns))...) {
+		_ = conn.Close(context.Background())
+	}
 }
