@@ -30,8 +30,8 @@ bench *args:
     go run ./host bench {{args}}
     go test -run '^$' -bench . -benchmem ./...
 
-# Compare 20,000 decisions on an idle and an overloaded host, a customer's p99 with and without others' values that make
-# layers fail, and the throughput with and without a layer that always traps
+# Compare 20,000 decisions on an idle and an overloaded host, a customer's p99 with and without floods of others and
+# their values that make layers fail, and the throughput with and without a layer that always traps
 load:
     ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|OthersAlone|TestTrapping' -v -full-load
 
