@@ -45,7 +45,7 @@ import (
 // Limits of work that has no test's context.
 const (
 	dayMargin    = time.Minute // longer than most tests
-	prepareBound = 2 * time.Minute
+	prepareBound = 5 * time.Minute
 	adminBound   = 2 * time.Minute // a CREATE or DROP DATABASE
 )
 
