@@ -18,7 +18,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	for _, table := range []struct{ name, columns, values, age string }{
+	tables := []struct{ name, columns, values, age string }{
 		{"rate_uses", "name, used, used_at", "n, 1, old", "1 min"},
 		{"public_uses", "client, uses, last_used", "int4send(n), '{}', old", "1 hour"},
 		{"sessions", "id, hash, account_id, began_at, used_at, proved_at, expires_at, browser, network",
@@ -34,11 +34,14 @@ func TestPrune(t *testing.T) {
 		{"ledger_settlements", "chain, batch, recorded, settled_at", "0, int4send(n), true, old", "1 day"},
 		{"answers", "chain, account_id, key_hash, request, sealed, subjects, kept_at",
 			"0, '', int4send(n), '', '', '{}', old", "1 day"},
-	} {
+	}
+	for _, table := range tables {
 		exec(t, conn, fmt.Sprintf(`INSERT INTO %s (%s) SELECT %s FROM (
 			SELECT n, now() - interval '%s' - CASE WHEN n = 0 THEN interval '-1 h' ELSE interval '1 s' END AS old
 			FROM generate_series(0, %d) AS n) AS r`, table.name, table.columns, table.values, table.age, 2*pruneBatch))
-		noError(t, s.Prune(t.Context()))
+	}
+	noError(t, s.Prune(t.Context()))
+	for _, table := range tables {
 		expect(t, "rows of "+table.name, one[int](t, s, "SELECT count(*) FROM "+table.name), 1)
 	}
 }

@@ -35,10 +35,12 @@ func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.
 		*now = day(2021, time.January, 20).AddDate(0, month, 0)
 		noError(t, s.EnsurePartitions(t.Context()))
 		name := now.Format("2006-01")
-		for i := range 3 {
-			refs[name] = append(refs[name],
-				appendOne(t, l, recordAt(t, caller, "example.org", now.Add(time.Duration(i)*time.Hour))))
+		records := make([]check.Record, 3)
+		for i := range records {
+			records[i] = recordAt(t, caller, "example.org", now.Add(time.Duration(i)*time.Hour))
+			refs[name] = append(refs[name], records[i].Decision.Ref)
 		}
+		noError(t, l.Append(t.Context(), records...))
 	}
 	*now = day(2022, time.March, 10)
 	return refs
@@ -175,9 +177,9 @@ func TestAuditDue(t *testing.T) {
 			fmt.Sprintf(`UPDATE audit_heads SET seq = 0, hash = '\x%x' WHERE chain = 0`, start.Hash))
 		now = test.now
 		l := ledgerOn(t, s, LedgerConfig{})
-		for _, when := range test.times {
-			appendOne(t, l, recordAt(t, caller, "example.org", when))
-		}
+		noError(t, l.Append(t.Context(), column(test.times, func(when time.Time) check.Record {
+			return recordAt(t, caller, "example.org", when)
+		})...))
 		due := must(s.AuditDue(t.Context()))(t)
 		var got int64
 		if len(due) > 0 {

@@ -249,9 +249,9 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 			node = nil // as in giveFeedback
 		}
 		return s.require(ctx, decision.ErrNotTaken, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym,
-			?type, ?at, ?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
-			"account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt, "node": node,
-			"reviewer": how.Reviewer, "state": how.State, "reason": reason,
+			?type, ?at, ?node, ?reviewer, ?state, ?reason, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq,
+			"ref": ref, "account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt,
+			"node": node, "reviewer": how.Reviewer, "state": how.State, "reason": reason,
 			"now":     s.now().UTC().Truncate(time.Millisecond),
 			"finding": s.keys.Seal([]byte(how.Finding), findingContext(ref))})
 	})

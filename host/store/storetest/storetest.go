@@ -169,7 +169,7 @@ func PutInForce(ctx context.Context, url string) error {
 func EndInForce(t testing.TB, db *pgx.Conn) {
 	t.Helper()
 	Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", Revision),
-		fmt.Sprintf("SELECT record_state('lineup', '', '%d', 'removed', 0, 0, NULL)", Revision))
+		fmt.Sprintf("SELECT append_state('lineup', '', '%d', 'removed', 0, 0, NULL)", Revision))
 }
 
 // Decided returns a check of e with the given verdict.
