@@ -19,9 +19,10 @@ const (
 	// late.
 	ClaimLife = 7 * 24 * time.Hour
 
-	// MaxDeclines cards of an account or browser may be declined within DeclineWindow, and a card as often. Then no
-	// further one can be tried. Whoever tests stolen cards has hundreds; an honest customer has a few.
-	MaxDeclines   = 5
+	// MaxDeclines is how many cards of an account or browser, and how often one card, may be declined within
+	// DeclineWindow. Then no further one can be tried. Whoever tests stolen cards has hundreds of them.
+	MaxDeclines = 5
+	// DeclineWindow is how long a declined card counts.
 	DeclineWindow = 24 * time.Hour
 )
 
