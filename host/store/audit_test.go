@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,7 @@ func dumpTables(t *testing.T, s *Store) string {
 	for _, table := range tables {
 		var rows []string
 		noError(t, s.db.NewRaw("SELECT r::text FROM "+table+" AS r").Scan(t.Context(), &rows))
+		slices.Sort(rows)
 		fmt.Fprintf(&dump, "%s\n%s\n", table, strings.Join(rows, "\n"))
 	}
 	return dump.String()
