@@ -55,7 +55,10 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 	if err == nil && export.Total > 0 {
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
-	return export, withOutage(wrap(err, "exporting subject"))
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("exporting subject: %w", err)) // what is not recorded is not disclosed
+	}
+	return export, nil
 }
 
 // undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,

@@ -173,7 +173,8 @@ func TestFirstRun(t *testing.T) {
 	expect.That(t, a.Status == 200, "after a crash: %+v", a)
 	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
 	wrong := slices.ContainsFunc(reports, func(r auditlog.Report) bool { return !r.OK })
-	expect.That(t, len(reports) == 3 && !wrong && reports[0].Records >= int64(len(cases)+1), "audit verify: %+v", reports)
+	expect.That(t, len(reports) == 3 && !wrong && reports[0].Records >= int64(len(cases)+1), "audit verify: %+v",
+		reports)
 	again.Stop(t, syscall.SIGTERM)
 	_, err := os.Stat(filepath.Join(hosttest.ClusterDir(t, dir), "postgres", "postmaster.pid"))
 	expect.Error(t, "the number of Postgres's process after the stop", err, fs.ErrNotExist)
