@@ -58,6 +58,7 @@ func testExamples(t *testing.T, s *service) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			needs(t, c.command[0], "see examples/README.md")
 			if c.command[0] == "npm" {
 				typeScriptClient(t, "../../../examples/client-typescript")
 			}
@@ -167,6 +168,7 @@ func (s *service) record(t *testing.T, key, domain string, n int) {
 // typeScriptClient compiles the client for a program in folder, or skips the test if the compiler is missing.
 func typeScriptClient(t *testing.T, folder string) {
 	t.Helper()
+	needs(t, "npm", "install Debian's npm")
 	for _, f := range []string{"../../../sdk/typescript", folder} {
 		if _, err := os.Stat(filepath.Join(f, "node_modules")); err != nil {
 			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts",

@@ -107,6 +107,7 @@ func TestSnippets(t *testing.T) {
 			all := programs[language]
 			expect.Must(t, len(all) >= 5, "the documentation has %d programs", len(all))
 			cmd := prepare(t, t.TempDir(), all)
+			needs(t, cmd.Args[0], "install Debian's package of that name")
 			// Feedback and overrides are removed, so each language has its own.
 			ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
 			_, override := hosttest.Ask(t, host, issued.Secret, "POST", "/api/overrides",
