@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"assay/host/customer/billing"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// An account that pays for a second subscription keeps the first. Nothing that happens to the second one affects it.
+func TestSecondSubscriptionIsRefunded(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	claim := must(s.Claim(t.Context(), beginCheckout(t, s, "", "free").Session))(t)
+	first, second := beginCheckout(t, s, claim.Account, "starter"), beginCheckout(t, s, claim.Account, "pro")
+	must(s.CheckoutPlan(t.Context(), second.ID))(t)
+	apply(t, s, subscriptionOf(first, billing.Active))
+	wantError(t, "the page of the second checkout", errOf(s.CheckoutPlan(t.Context(), second.ID)),
+		billing.ErrSubscribed)
+	if got := must(s.Claim(t.Context(), second.Session))(t); got.Plan != "starter" || !got.Upgrade || got.Refunded {
+		t.Errorf("claiming the second checkout, which is not paid = %+v", got)
+	}
+	paid := subscriptionOf(second, billing.Active)
+	apply(t, s, subscriptionOf(second, billing.Incomplete), paid)
+	noDiff(t, "due refunds", due(t, s), []string{paid.ID})
+	for _, status := range []billing.Status{billing.PastDue, billing.Active, billing.Unpaid} {
+		sub := subscriptionOf(second, status)
+		apply(t, s, sub)
+		sub.Checkout = ""
+		apply(t, s, sub)
+		expect(t, "after the second one became "+string(status), keyStatus(t, s, claim.Key), "starter 150")
+	}
+	got := must(s.Claim(t.Context(), second.Session))(t)
+	holds(t, got.Refunded && got.Key == "", "claiming the second checkout = %+v", got)
+	got = must(s.Claim(t.Context(), first.Session))(t)
+	holds(t, !got.Refunded && got.Upgrade, "claiming the first checkout = %+v", got)
+	sub := must(s.Subscription(t.Context(), claim.Account))(t)
+	expect(t, "the account's subscription", sub.ID, "sub_"+first.ID)
+	expect(t, "keys of the account",
+		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
+	for _, done := range []bool{false, true} {
+		if done {
+			noError(t, s.Refunded(t.Context(), paid.ID))
+			expect(t, "due refunds", len(due(t, s)), 0)
+		}
+		refunds := must(s.Refunds(t.Context(), claim.Account))(t)
+		holds(t, len(refunds) == 1 && refunds[0].Plan == "pro" && refunds[0].Done == done && !refunds[0].At.IsZero(),
+			"refunds %+v, want one of pro, done: %v", refunds, done)
+	}
+	// Once the first one has ended, the account can subscribe again.
+	third := beginCheckout(t, s, claim.Account, "pro")
+	apply(t, s, subscriptionOf(first, billing.Canceled), subscriptionOf(third, billing.Active))
+	expect(t, "after subscribing again", keyStatus(t, s, claim.Key), "pro 1500")
+}
+
+// The payments of many tabs arrive at two hosts at once. Each account has one live subscription, and all others are to
+// be refunded. The tabs of a new customer's browser make one account.
+func TestSecondPaymentsAtOnce(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
+	const tabs = 4
+	for round := range 5 {
+		for _, known := range []bool{true, false} {
+			account := ""
+			if known {
+				account = must(hosts[0].Claim(t.Context(), beginCheckout(t, hosts[0], "", "free").Session))(t).Account
+			}
+			var checkouts []billing.Checkout
+			var earlier [][32]byte
+			for i := range tabs {
+				id := fmt.Sprintf("co_%d_%v_%d", round, known, i)
+				c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: "starter",
+					Provider: "stripe", At: time.Now(), Tabs: earlier}
+				noError(t, hosts[i%2].BeginCheckout(t.Context(), c))
+				checkouts, earlier = append(checkouts, c), append(earlier, c.Session)
+			}
+			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
+			noError(t, errors.Join(concurrently(tabs, func(i int) error {
+				return give(context.Background(), hosts[i%2], subscriptionOf(checkouts[i], billing.Active))
+			})...))
+			made := one[int](t, hosts[0], "SELECT count(*) FROM accounts") - accounts
+			holds(t, (made == 1) != known && made <= 1, "round %d, account known: %v: %d accounts were made", round,
+				known, made)
+			live := one[int](t, hosts[0], "SELECT count(*) FROM billing_subscriptions WHERE account_id IS NOT NULL")
+			expect(t, "live subscriptions", live, 1)
+			refunds := due(t, hosts[1])
+			expect(t, "due refunds", len(refunds), tabs-1)
+			keys := 0
+			for _, c := range checkouts {
+				if claim := must(hosts[0].Claim(t.Context(), c.Session))(t); claim.Key != "" {
+					keys++
+				}
+			}
+			holds(t, (keys == 1) != known && keys <= 1, "round %d, account known: %v: %d keys were shown", round, known,
+				keys)
+			for _, id := range refunds {
+				noError(t, hosts[0].Refunded(t.Context(), id))
+			}
+			exec(t, session(t, url), "DELETE FROM billing_refunds", "DELETE FROM billing_subscriptions")
+		}
+	}
+}
+
+// A browser whose key was shown can subscribe for another customer.
+func TestBrowserOfTwoCustomers(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	var earlier [][32]byte
+	for i := range 3 {
+		id := fmt.Sprintf("co_%d", i)
+		c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Plan: "pro", Provider: "stripe",
+			At: time.Now(), Tabs: earlier}
+		noError(t, s.BeginCheckout(t.Context(), c))
+		earlier = append(earlier, c.Session)
+		if i == 0 {
+			continue // it was left open and is never paid
+		}
+		apply(t, s, subscriptionOf(c, billing.Active))
+		claim := must(s.Claim(t.Context(), c.Session))(t)
+		holds(t, claim.Key != "" && !claim.Refunded, "customer %d: %+v", i, claim)
+	}
+	expect(t, "due refunds", len(due(t, s)), 0)
+
+	// The database itself refuses a second live subscription of an account.
+	c := beginCheckout(t, s, "", "starter")
+	apply(t, s, subscriptionOf(c, billing.Active))
+	account := must(s.Claim(t.Context(), c.Session))(t).Account
+	for status, want := range map[string]string{"active": "23505", "unpaid": "23505", "canceled": ""} {
+		_, err := s.db.ExecContext(t.Context(),
+			"INSERT INTO billing_subscriptions (id, account_id, provider, status) VALUES (?, ?, 'stripe', ?)",
+			"sub_"+status, account, status)
+		expect(t, "the error of another subscription that is "+status, sqlState(err), want)
+	}
+
+	// The page of a checkout cannot replace a key that the customer has rotated: the key still works for a while.
+	c = beginCheckout(t, s, "", "starter")
+	apply(t, s, subscriptionOf(c, billing.Active))
+	claim := must(s.Claim(t.Context(), c.Session))(t)
+	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
+	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
+	expect(t, "keys that work", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid' AND account_id = ?",
+		claim.Account), 2)
+}
