@@ -9,55 +9,54 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 var errNotCompiled = errors.New("compiling the mutant")
 
-// lab tests mutants.
+// lab tests mutants, several at a time.
 type lab struct {
 	module *module
 	dir    string
 	bound  time.Duration
 	race   bool
-	clean  map[string]clean
+	mu     sync.Mutex
+	clean  map[string]func() (clean, error) // by package, each measured once
 }
 
-// clean is how a package's tests end without a mutant.
+// clean is how a package's tests end without a mutant, and what they execute.
 type clean struct {
 	passed bool
 	took   time.Duration
+	lines  covered
 }
 
-// try compiles a mutant of a package and, unless it is only listed, tests it.
-func (l *lab) try(ctx context.Context, t *target, m Mutant, list bool) (Result, error) {
-	r := Result{Mutant: m, Package: t.path}
-	overlay, err := l.overlay(m)
-	if err != nil {
-		return r, err
+// compile writes a mutant's overlay and compiles its package. The error wraps errNotCompiled if that fails.
+func (l *lab) compile(ctx context.Context, t *target, m Mutant) (overlay string, err error) {
+	if overlay, err = l.overlay(m); err != nil {
+		return "", err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", os.DevNull, t.path)
-	if err := build.Run(); err != nil || list {
-		if err != nil {
-			err = errNotCompiled
-		}
-		return r, err
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("%w: %w", errNotCompiled, err)
 	}
+	return overlay, nil
+}
+
+// try tests a mutant that was compiled.
+func (l *lab) try(ctx context.Context, t *target, m Mutant, overlay string) (Result, error) {
+	r := Result{Mutant: m, Package: t.path, Outcome: survived}
 	begin := time.Now()
-	race := l.race && m.Kind == kindLock
-	r.Outcome = survived
 	paths := testers(l.module.packages, t.path)
 	var spent time.Duration
 	for i, p := range paths {
-		if spent >= l.bound {
-			r.Untested += len(paths) - i
-			break
-		}
-		clean, err := l.measure(ctx, p, race)
+		clean, err := l.measure(ctx, p)
 		if err != nil {
 			return r, err
 		}
@@ -65,9 +64,22 @@ func (l *lab) try(ctx context.Context, t *target, m Mutant, list bool) (Result, 
 			r.Untested++
 			continue
 		}
+		if !clean.lines.may(path.Join(t.path, path.Base(m.File)), m.Line) {
+			continue
+		}
+		r.Executed = true
+		if spent >= l.bound {
+			r.Untested += len(paths) - i
+			break
+		}
 		// Tests that take this long do not end: the machine may be busier than it was without the mutant.
 		limit := 5*clean.took + time.Minute
-		one, err := l.test(ctx, p, limit, l.bound-spent, race, "-overlay", overlay)
+		flags := []string{"-overlay", overlay}
+		if l.race && m.Kind == kindLock {
+			limit *= 3
+			flags = append(flags, "-race")
+		}
+		one, err := l.test(ctx, p, limit, l.bound-spent, flags...)
 		if err != nil {
 			return r, err
 		}
@@ -95,12 +107,16 @@ func (l *lab) overlay(m Mutant) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the source: %w", err)
 	}
-	changed := filepath.Join(l.dir, filepath.Base(m.File))
+	dir, err := os.MkdirTemp(l.dir, "")
+	if err != nil {
+		return "", fmt.Errorf("creating a folder for a mutant: %w", err)
+	}
+	changed := filepath.Join(dir, filepath.Base(m.File))
 	config, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
 	if err != nil {
 		return "", fmt.Errorf("encoding the overlay: %w", err)
 	}
-	overlay := filepath.Join(l.dir, "overlay.json")
+	overlay := filepath.Join(dir, "overlay.json")
 	if err := errors.Join(os.WriteFile(changed, apply(source, m.edits), 0o600),
 		os.WriteFile(overlay, config, 0o600)); err != nil {
 		return "", fmt.Errorf("writing the mutant: %w", err)
@@ -110,20 +126,36 @@ func (l *lab) overlay(m Mutant) (string, error) {
 
 // measure tests a package without a mutant, the first time that its tests are needed. If they fail, they cannot find
 // anything.
-func (l *lab) measure(ctx context.Context, path string, race bool) (clean, error) {
-	key := fmt.Sprint(path, " ", race)
-	if c, ok := l.clean[key]; ok {
-		return c, nil
+func (l *lab) measure(ctx context.Context, path string) (clean, error) {
+	l.mu.Lock()
+	once := l.clean[path]
+	if once == nil {
+		once = sync.OnceValues(func() (clean, error) { return l.cover(ctx, path) })
+		l.clean[path] = once
 	}
-	one, err := l.test(ctx, path, time.Hour, time.Hour, race)
+	l.mu.Unlock()
+	return once()
+}
+
+// cover tests a package for what its tests execute. Those that fail because they are instrumented run once more, as
+// they are.
+func (l *lab) cover(ctx context.Context, path string) (clean, error) {
+	profile := filepath.Join(l.dir, strings.ReplaceAll(path, "/", "-")+".profile")
+	one, err := l.test(ctx, path, time.Hour, time.Hour, "-coverpkg=./...", "-coverprofile="+profile)
 	if err != nil {
+		return clean{}, err
+	}
+	if one.outcome == survived {
+		lines, err := readProfile(profile)
+		return clean{passed: true, took: one.took, lines: lines}, err
+	}
+	if one, err = l.test(ctx, path, time.Hour, time.Hour); err != nil {
 		return clean{}, err
 	}
 	if one.outcome != survived {
 		fmt.Fprintf(os.Stderr, "without a mutant, %s fails: its tests are left out\n", cmp.Or(one.found, path))
 	}
-	l.clean[key] = clean{passed: one.outcome == survived, took: one.took}
-	return l.clean[key], nil
+	return clean{passed: one.outcome == survived, took: one.took}, nil
 }
 
 // tested is the end of one package's tests.
@@ -138,14 +170,10 @@ type event struct{ Action, Package, Test, Output, FailedBuild string }
 
 // test runs a package's tests until one fails. Those that take longer than limit hang; bound ends them
 // without a result.
-func (l *lab) test(ctx context.Context, path string, limit, bound time.Duration, race bool, flags ...string) (
-	tested, error) {
+func (l *lab) test(ctx context.Context, path string, limit, bound time.Duration, flags ...string) (tested, error) {
 	within, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-failfast", "-timeout", limit.String()}, flags...)
-	if race {
-		args = append(args, "-race")
-	}
 	cmd := exec.CommandContext(within, "go", append(args, path)...)
 	// The test program and what it starts end with go.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -3,9 +3,9 @@
 //	go run ./.ci/mutants -seed 7 -count 150
 //
 // The seed chooses the lines, spread over the packages by their length; the same seed and tree give the same mutants. A
-// mutant is an overlay of the go command and never touches the tree. The tests of its own package run first, then those
-// of the packages that import it, nearest first, up to the first failure. Layers that tests compile to WebAssembly come
-// from the tree, without the mutant.
+// mutant is an overlay of the go command and never touches the tree. Of the tests that execute its line, those of its
+// own package run first, then those of the packages that import it, nearest first, up to the first failure. What tests
+// build themselves, such as a host's program and layers in WebAssembly, comes from the tree, without the mutant.
 package main
 
 import (
@@ -19,9 +19,12 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // roots are the folders whose packages are broken.
@@ -33,6 +36,7 @@ type Result struct {
 	Package  string  `json:"package"`
 	Found    string  `json:"found,omitempty"`    // the test that failed, as PACKAGE.TEST
 	Outcome  string  `json:"outcome"`            // one of the outcomes
+	Executed bool    `json:"executed"`           // by the tests
 	Untested int     `json:"untested,omitempty"` // packages left out: time was up, or they fail without the mutant
 	Seconds  float64 `json:"seconds"`
 }
@@ -63,14 +67,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	count := flags.Int("count", 150, "`number` of mutants")
 	bound := flags.Duration("timeout", 10*time.Minute, "`time` for the tests of a mutant")
 	only := flags.String("only", "", "`patterns` of the packages to break, separated by spaces")
+	parallel := flags.Int("parallel", 2, "`number` of mutants that are tested at a time")
 	list := flags.Bool("list", false, "print the chosen mutants without testing them")
 	race := flags.Bool("race", true, "test mutants without locks under the race detector")
 	file := flags.String("json", "", "`file` for the results")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || *count < 1 {
-		return errors.New("want no arguments but flags, and a -count of 1 or more")
+	if flags.NArg() > 0 || *count < 1 || *parallel < 1 {
+		return errors.New("want no arguments but flags, and a -count and -parallel of 1 or more")
 	}
 	module, err := load(ctx, roots, strings.Fields(*only))
 	if err != nil {
@@ -81,20 +86,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("creating a folder for mutants: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	lab := &lab{module: module, dir: dir, bound: *bound, race: *race, clean: map[string]clean{}}
+	lab := &lab{module: module, dir: dir, bound: *bound, race: *race, clean: map[string]func() (clean, error){}}
 	draw := newDraw(module.targets, *seed, *count)
+	var mu sync.Mutex
 	var results []Result
-	for len(results) < *count {
+	add := func(r Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		results = append(results, r)
+		fmt.Fprintf(out, "%s:%d  %s  %s\n", r.File, r.Line, r.Kind, r.verdict())
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(*parallel)
+	for chosen := 0; chosen < *count && within.Err() == nil; {
 		p, m, ok := draw.next()
 		if !ok {
-			fmt.Fprintf(out, "there are no more than %d mutants\n", len(results))
+			fmt.Fprintf(out, "there are no more than %d mutants\n", chosen)
 			break
 		}
-		r, err := lab.try(ctx, p, m, *list)
-		if ctx.Err() != nil {
-			fmt.Fprintln(out, "interrupted")
-			break
-		}
+		overlay, err := lab.compile(within, p, m)
 		if errors.Is(err, errNotCompiled) {
 			draw.replace(p)
 			continue
@@ -102,8 +112,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		results = append(results, r)
-		fmt.Fprintf(out, "%s:%d  %s  %s\n", r.File, r.Line, r.Kind, r.verdict())
+		chosen++
+		group.Go(func() error {
+			r, err := Result{Mutant: m, Package: p.path}, error(nil)
+			if !*list {
+				r, err = lab.try(within, p, m, overlay)
+			}
+			if err == nil {
+				add(r)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(out, "interrupted")
 	}
 	if !*list {
 		table(out, results)
@@ -122,6 +147,9 @@ func (r Result) verdict() string {
 	case hung:
 		return "found by a timeout of " + r.Found
 	case survived:
+		if !r.Executed {
+			note = "; no test executes it"
+		}
 		return fmt.Sprintf("SURVIVED  %s -> %s%s", r.Before, r.After, note)
 	}
 	return fmt.Sprintf("%s -> %s", r.Before, r.After)
@@ -129,7 +157,7 @@ func (r Result) verdict() string {
 
 // table prints how many mutants of each package were found.
 func table(out io.Writer, results []Result) {
-	type row struct{ mutants, found, hung, survived, leftOut int }
+	type row struct{ mutants, found, hung, survived, unexecuted, leftOut int }
 	rows := map[string]*row{"total": {}}
 	for _, r := range results {
 		if rows[r.Package] == nil {
@@ -142,20 +170,24 @@ func table(out io.Writer, results []Result) {
 				n.found++
 			case r.Outcome == hung:
 				n.hung++
-			case r.Untested > 0:
-				n.survived++
-				n.leftOut++
 			default:
 				n.survived++
+				if !r.Executed {
+					n.unexecuted++
+				}
+				if r.Untested > 0 {
+					n.leftOut++
+				}
 			}
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\npackage\tmutants\tfound\ttimeouts\tsurvived\tof those, tests were left out")
+	fmt.Fprintln(w, "\npackage\tmutants\tfound\ttimeouts\tsurvived\tof those, not executed\tor not by all tests")
 	total := rows["total"]
 	delete(rows, "total")
 	line := func(name string, n *row) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", name, n.mutants, n.found, n.hung, n.survived, n.leftOut)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", name, n.mutants, n.found, n.hung, n.survived, n.unexecuted,
+			n.leftOut)
 	}
 	for _, name := range sorted(rows) {
 		line(name, rows[name])

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +149,26 @@ func TestTestersNearestFirst(t *testing.T) {
 	got := testers(packages, "entity")
 	if want := []string{"entity", "check", "helped", "abroad", "api"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCovered(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "profile")
+	lines := "mode: set\na/p.go:3.20,5.2 2 1\na/p.go:5.2,7.3 1 0\na/q.go:1.1,9.2 1 0\n"
+	if err := os.WriteFile(profile, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := readProfile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[int]bool{2: true, 3: true, 5: true, 6: false, 8: true} {
+		if got := c.may("a/p.go", line); got != want {
+			t.Errorf("line %d: got %v, want %v", line, got, want)
+		}
+	}
+	if c.may("a/q.go", 4) || !covered(nil).may("a/q.go", 4) {
+		t.Error("a line that no test executes may be noticed, or an unknown profile knows it")
 	}
 }
 

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// covered is what a package's tests execute: the blocks of each file, which is named by its package's import path and
+// its own name. nil if it is not known.
+type covered map[string][]block
+
+// block is a range of lines, both included.
+type block struct {
+	first, last int
+	executed    bool
+}
+
+// readProfile reads a profile that go test -coverprofile wrote.
+func readProfile(name string) (covered, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening the profile: %w", err)
+	}
+	defer file.Close()
+	all := covered{}
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		source, rest, ok := strings.Cut(lines.Text(), ".go:")
+		if !ok {
+			continue // the mode
+		}
+		var b block
+		var column, statements, count int
+		_, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.first, &column, &b.last, &column, &statements, &count)
+		if err != nil {
+			return nil, fmt.Errorf("reading %q of the profile: %w", lines.Text(), err)
+		}
+		b.executed = count > 0
+		all[source+".go"] = append(all[source+".go"], b)
+	}
+	return all, lines.Err()
+}
+
+// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, as the case of a
+// switch and what is outside functions.
+func (c covered) may(file string, line int) bool {
+	known := false
+	for _, b := range c[file] {
+		if b.first <= line && line <= b.last {
+			if b.executed {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
+}
