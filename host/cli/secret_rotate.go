@@ -48,7 +48,7 @@ func (cmd *secretRotateCmd) Run(ctx context.Context, c *installation.Command) er
 		return err
 	}
 	line := fmt.Sprintf("%s %s", activation.Host, host.Verifier)
-	if err := addLine(c.TrustPath(), line); err != nil {
+	if err := addTrustLine(c.TrustPath(), line); err != nil {
 		fmt.Fprintf(c.Err, "The trust file was not changed (%v). Add this line to it:\n%s\n", err, line)
 	}
 	c.Printf("Generation %d of the secret is in %s, and its keys are in use from %s.\nBefore that, copy the "+
@@ -99,8 +99,8 @@ func announce(
 	return s.KeepKeyStatement(ctx, number, statement)
 }
 
-// addLine adds a line to a file, unless it has it.
-func addLine(file, line string) error {
+// addTrustLine adds a line to the trust file, which is public, unless it has it.
+func addTrustLine(file, line string) error {
 	text, err := os.ReadFile(file)
 	if err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
 		return err
