@@ -27,10 +27,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,10 +47,12 @@ import (
 
 // Limits of work that has no test's context.
 const (
-	dayMargin    = time.Minute // longer than most tests
-	prepareBound = 5 * time.Minute
-	adminBound   = 2 * time.Minute // a CREATE or DROP DATABASE
+	dayMargin  = time.Minute     // longer than most tests
+	adminBound = 2 * time.Minute // a CREATE or DROP DATABASE
 )
+
+// testsPerProcessor is how many tests of a package run at a time; see runMore.
+const testsPerProcessor = 2
 
 // server is the Postgres that this test process uses.
 type server struct {
@@ -73,12 +78,24 @@ func Main(m *testing.M) int {
 	databases.mu.Lock()
 	databases.serving = true
 	databases.mu.Unlock()
+	runMore()
 	code := m.Run()
 	if err := databases.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "postgrestest:", err)
 		code = max(code, 1)
 	}
 	return code
+}
+
+// runMore lets more tests run at a time than there are processors, unless -parallel says how many: they wait for Postgres
+// and for hosts more than they compute.
+func runMore() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*runtime.GOMAXPROCS(0)))
+	}
 }
 
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
@@ -214,8 +231,6 @@ func (s *server) fill() (err error) {
 
 // fillNew creates the template and prepares it.
 func (s *server) fillNew(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareBound)
-	defer cancel()
 	if err := create(s.nodes, name, s.template); err != nil {
 		return fmt.Errorf("creating the template: %w", err)
 	}
@@ -223,7 +238,8 @@ func (s *server) fillNew(name string) error {
 	if err := joinNodes(s.nodes, name); err != nil {
 		return fmt.Errorf("joining the template's nodes: %w", err)
 	}
-	if err := s.prepare(ctx, named(s.nodes[0], name)); err != nil {
+	// What takes long here compiles, and a busy machine needs any time for it; go test's own limit ends what hangs.
+	if err := s.prepare(context.Background(), named(s.nodes[0], name)); err != nil {
 		return fmt.Errorf("preparing the template: %w", err)
 	}
 	// A connection left open by fn would make every copy fail.
