@@ -74,11 +74,15 @@ func distinctive(s string) (from, to int) {
 	return from, to
 }
 
-// isOtherName reports whether a slip makes a name that another company may have: one letter of a short distinctive part
-// is another one, extra or missing, as in oberbank and sberbank, or only the generic words differ, as in otpbanka and
-// otpbank.
+// isOtherName reports whether a slip makes a name that another company may have: it begins an ordinary word, as
+// alliancebank does, one letter of a short distinctive part is another one, extra or missing, as in oberbank and
+// sberbank, or only the generic words differ, as in otpbanka and otpbank.
 func (m *match) isOtherName() bool {
 	written, key := m.written(), m.Key
+	if more := m.label[m.end:]; len(more) > 0 && isOrdinary(m.label[m.start:m.end+1]) ||
+		len(more) > 1 && isOrdinary(m.label[m.start:m.end+2]) {
+		return true
+	}
 	if strings.IndexByte(written, '-') >= 0 {
 		written = strings.ReplaceAll(written, "-", "")
 	}
@@ -86,7 +90,8 @@ func (m *match) isOtherName() bool {
 	if to-from == len(key) {
 		return false
 	}
-	if myFrom, myTo := distinctive(written); written[myFrom:myTo] == key[from:to] {
+	myFrom, myTo := distinctive(written)
+	if mine := written[myFrom:myTo]; mine == key[from:to] || isOrdinary(mine) {
 		return true
 	}
 	head, tail := commonEnds(written, key)

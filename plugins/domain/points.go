@@ -83,9 +83,8 @@ func (f *finding) scoreExact(h *host) {
 	case m.Kind() == brand.Short:
 		switch {
 		case !m.delimited:
-			from, _ := m.token()
 			if m.isGluedToBait() && !m.namesBank(h) && (!wordlist.Has(shortWords, m.Key) ||
-				m.start == from && wordlist.Has("evri gls irs ups ", m.Key)) { // the others begin other words
+				m.startsToken() && wordlist.Has("evri gls irs ups ", m.Key)) { // the others begin other words
 				f.set(codeCombined, reviewPoints)
 			}
 		case strong && (r.onlyBait || !wordlist.Has(shortWords, m.Key)) && !m.namesBank(h):
@@ -102,6 +101,7 @@ func (f *finding) scoreExact(h *host) {
 		case m.delimited, strong && letters >= 6 && h.OnSharedHosting():
 			f.points = 15
 		}
+	case m.isMostlyGeneric() && !m.startsToken(): // as mbank in combank
 	case strong && r.strong > 1 && letters >= coinedLetters && (r.onlyBait || m.delimited):
 		f.set(codeBaitWords, blockPoints)
 	case strong && m.namesBank(h): // not a review by itself, of an address neither
@@ -128,6 +128,18 @@ const shortWords = "bing evri fnac gls ing irs keds payu puma teva ugg ups vans 
 func (m *match) isDistinctive() bool {
 	return m.Kind() == brand.Coined && len(m.Key) >= coinedLetters && !isOrdinary(m.Key) &&
 		!wordlist.Has(widelyNamed, m.Key)
+}
+
+// isMostlyGeneric reports whether hardly a letter of the brand is its own, as in mbank.
+func (m *match) isMostlyGeneric() bool {
+	from, to := distinctive(m.Key)
+	return to-from < 3
+}
+
+// startsToken reports whether no letter or digit stands left of the match.
+func (m *match) startsToken() bool {
+	from, _ := m.token()
+	return m.start == from
 }
 
 // widelyNamed are coined brands that shops, fans and developers put into the names of their own sites.

@@ -5,6 +5,7 @@ import (
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/lexical/pattern"
 	"assay/sdk"
@@ -92,6 +93,9 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		sum += p
 	}
 	points := max((sum+ngram.Unit/2)>>10, lowest)
+	if suffix.RiskPoints(w.host.TLD) == 0 && w.namesTrade() {
+		points = min(points, 0)
+	}
 	switch {
 	case points >= proven:
 		points = highest
@@ -116,6 +120,33 @@ func (w *work) baitShare() int {
 		return 0
 	}
 	return int(int64(w.sums.Parts[ngram.Name]) * int64(bait) / int64(all))
+}
+
+// namesTrade reports whether the bait words of the name are those of one honest trade.
+func (w *work) namesTrade() bool {
+	for _, t := range trades {
+		own := false
+		for i := range w.name.Words() {
+			switch text := w.name.Words()[i].Text; {
+			case wordlist.Has(t.own, text):
+				own = true
+			case !wordlist.Has(t.beside, text):
+				own = false
+				goto next
+			}
+		}
+		if own {
+			return true
+		}
+	next:
+	}
+	return false
+}
+
+var trades = [...]struct{ own, beside string }{
+	{"banca banche banco bank banka banken bankieren banking banks banque banques caisse creditunion ebank ebanking netbank raiffeisen sparkasse volksbank ", "capital casino commercial community credit federal finance financial invest investment loan loans national prime private savings trust "},
+	{"coins ", "collect collector gold rare shop silver store "},
+	{"giftbasket giftbaskets gifts giftshop ", "basket baskets flowers shop store "},
 }
 
 // weight returns the sum of the positive weights of the bytes of a bait word, in the unit of ngram.Sums.Bytes.
