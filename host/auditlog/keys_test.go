@@ -46,9 +46,7 @@ func TestKeyRotation(t *testing.T) {
 
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Domain, "example.com")
-	ledger := expect.Value(k.Store.NewLedger(patient))(t)
-	expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
-	expect.NoError(t, ledger.Close())
+	k.record(t, storetest.Decided(caller, e, check.Allow))
 	_ = expect.Value(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
 	expect.Error(t, "a host without the key", behind.SignHeads(t.Context()), audit.ErrKeyElsewhere)
 	_, err := stale.Erase(t.Context(), caller, privacy.Selector{Entity: &e})
@@ -64,9 +62,7 @@ func TestKeyRotation(t *testing.T) {
 		return broken
 	}
 	expect.NoError(t, public(first))
-	_, broken, err := k.verifyFiles(t)
-	expect.NoError(t, broken)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(k.verifyFiles(t)))
 	dir := t.TempDir()
 	export := func(name string) string {
 		file := filepath.Join(dir, name)
@@ -95,9 +91,7 @@ func TestKeyRotation(t *testing.T) {
 
 	// It signs an anchor, so that a record can be deleted which the second key has signed.
 	checkOnce := func() {
-		ledger := expect.Value(k.Store.NewLedger(patient))(t)
-		expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
-		expect.NoError(t, ledger.Close())
+		k.record(t, storetest.Decided(caller, e, check.Allow))
 		expect.NoError(t, k.SignHeads(t.Context()))
 	}
 	checkOnce()
@@ -143,11 +137,9 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	}, func(t *testing.T, test testCase) {
 		k, db := oldLog(t)
 		storetest.Exec(t, db, test.tamper)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		expect.NoError(t, err)
+		reports, broken := k.verify(t, nil)
 		expect.ErrorText(t, "the log", broken, test.reason)
-		n := len(reports)
-		expect.That(t, !reports[n-1].OK || !reports[0].OK, "reports %+v", reports)
+		expect.That(t, !reports[len(reports)-1].OK || !reports[0].OK, "reports %+v", reports)
 	})
 }
 
