@@ -44,13 +44,11 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 		noError(t, l.Append(t.Context(), r))
 		return one[string](t, s, "SELECT encode(pseudonym, 'hex') FROM audit_records WHERE ref = ?", r.Decision.Ref)
 	}
-	if a, b := pseudonym(mine, iban), pseudonym(sameAccount, iban); a != b {
-		t.Errorf("one entity of one account has pseudonyms %s and %s", a, b)
-	}
-	if a, b := pseudonym(mine, iban), pseudonym(theirs, iban); a == b {
-		t.Error("two accounts have the same pseudonym for an entity")
-	}
-	a, b := pseudonym(mine, iban), pseudonym(mine, domain)
+	a, b := pseudonym(mine, iban), pseudonym(sameAccount, iban)
+	holds(t, a == b, "one entity of one account has pseudonyms %s and %s", a, b)
+	a, b = pseudonym(mine, iban), pseudonym(theirs, iban)
+	holds(t, a != b, "two accounts have the same pseudonym for an entity")
+	a, b = pseudonym(mine, iban), pseudonym(mine, domain)
 	holds(t, a != b, "two entities have the same pseudonym")
 	nodes := one[int](t, s, `SELECT count(*) FROM graph_sightings
 		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`)
@@ -170,9 +168,8 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 	rows := 0
 	for row, err := range s.Rows(t.Context(), 0, 0, auditPage) {
 		noError(t, err)
-		if rows++; row.Seq != int64(min(rows, auditPage)) {
-			t.Fatalf("row %d has number %d", rows, row.Seq)
-		}
+		rows++
+		mustHold(t, row.Seq == int64(min(rows, auditPage)), "row %d has number %d", rows, row.Seq)
 	}
 	expect(t, "rows", rows, auditPage+2)
 }
@@ -194,7 +191,7 @@ func TestKeepAnchor(t *testing.T) {
 		if err == nil {
 			err = s.KeepAnchor(t.Context(), due[0], note)
 		}
-		report(t, err)
+		wantError(t, "error", err, nil)
 	}
 	expect(t, "pruning records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"), 1)
 	expect(t, "anchors of another run", prune(t, s), 0)

@@ -36,9 +36,8 @@ func (s *sizes) wantInAnyOrder(t *testing.T, want ...int) {
 	t.Helper()
 	seen := s.wait(t, len(want))
 	slices.Sort(seen)
-	if slices.Sort(want); !slices.Equal(seen, want) {
-		t.Errorf("batch sizes %v, want %v in any order", seen, want)
-	}
+	slices.Sort(want)
+	holds(t, slices.Equal(seen, want), "batch sizes %v, want %v in any order", seen, want)
 }
 
 // wait waits for a number of batches. OnBatch is called just after the batch's checks were answered.
@@ -53,7 +52,6 @@ func (s *sizes) wait(t *testing.T, batches int) (seen []int) {
 	return seen
 }
 
-// queueLength returns the number of calls in a ledger's queues.
 func queueLength(l *Ledger) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,17 +278,12 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		for i, revision := range c.revisions {
 			records[i] = of(revision, john())
 		}
-		err := l.Append(t.Context(), records...)
-		wantError(t, name, err, c.want)
+		wantError(t, name, l.Append(t.Context(), records...), c.want)
 		stored, used := 0, one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")-before
 		for _, r := range records {
-			stored += one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", r.Decision.Ref)
+			stored += recorded(t, s, r.Decision.Ref)
 		}
-		if c.want == nil {
-			expect(t, name+": records", stored, len(records))
-		} else {
-			expect(t, name+": records", stored, 0)
-		}
+		expect(t, name+": records", stored, map[bool]int{c.want == nil: len(records)}[true])
 		expect(t, name+": checks counted", used, stored)
 	}
 
@@ -311,7 +304,6 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	noError(t, <-first)
 	for i, err := range <-errs {
 		wantError(t, "a call of a batch", err, []error{check.ErrRevision, nil}[i%2])
-		expect(t, "records of the call",
-			one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
+		expect(t, "records of the call", recorded(t, s, refs[i]), i%2)
 	}
 }

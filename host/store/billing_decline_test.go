@@ -70,9 +70,8 @@ func TestDeclines(t *testing.T) {
 		decline("card last "+name, false)
 		expect(t, name+": closed pages", strings.Contains(closed(), newest()), true)
 		_, err := b.Subscribe(t.Context(), billing.Order{Plan: "pro", Account: account, Tabs: []string{tab, tab2}})
-		if !errors.As(err, &refused) || !refused.Until.Equal(at.Add(billing.DeclineWindow)) {
-			t.Fatalf("%s: a further page: %v, want a DeclinedError until a day later", name, err)
-		}
+		mustHold(t, errors.As(err, &refused) && refused.Until.Equal(at.Add(billing.DeclineWindow)),
+			"%s: a further page: %v, want a DeclinedError until a day later", name, err)
 		at = at.Add(billing.DeclineWindow)
 		subscribe(account, tab, tab2)
 	}

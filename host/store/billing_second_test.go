@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -73,10 +72,7 @@ func TestSecondPaymentsAtOnce(t *testing.T) {
 			var checkouts []billing.Checkout
 			var earlier [][32]byte
 			for i := range tabs {
-				id := fmt.Sprintf("co_%d_%v_%d", round, known, i)
-				c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: "starter",
-					Provider: "stripe", At: time.Now(), Tabs: earlier}
-				noError(t, hosts[i%2].BeginCheckout(t.Context(), c))
+				c := beginCheckout(t, hosts[i%2], account, "starter", earlier...)
 				checkouts, earlier = append(checkouts, c), append(earlier, c.Session)
 			}
 			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
@@ -112,10 +108,7 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 	s := newStore(t, nil)
 	var earlier [][32]byte
 	for i := range 3 {
-		id := fmt.Sprintf("co_%d", i)
-		c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Plan: "pro", Provider: "stripe",
-			At: time.Now(), Tabs: earlier}
-		noError(t, s.BeginCheckout(t.Context(), c))
+		c := beginCheckout(t, s, "", "pro", earlier...)
 		earlier = append(earlier, c.Session)
 		if i == 0 {
 			continue // it was left open and is never paid
@@ -127,20 +120,16 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 	expect(t, "due refunds", len(due(t, s)), 0)
 
 	// The database itself refuses a second live subscription of an account.
-	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, subscriptionOf(c, billing.Active))
-	account := must(s.Claim(t.Context(), c.Session))(t).Account
+	_, claim := bought(t, s, "starter")
 	for status, want := range map[string]string{"active": "23505", "unpaid": "23505", "canceled": ""} {
 		_, err := s.db.ExecContext(t.Context(),
 			"INSERT INTO billing_subscriptions (id, account_id, provider, status) VALUES (?, ?, 'stripe', ?)",
-			"sub_"+status, account, status)
+			"sub_"+status, claim.Account, status)
 		expect(t, "the error of another subscription that is "+status, sqlState(err), want)
 	}
 
 	// The page of a checkout cannot replace a key that the customer has rotated: the key still works for a while.
-	c = beginCheckout(t, s, "", "starter")
-	apply(t, s, subscriptionOf(c, billing.Active))
-	claim := must(s.Claim(t.Context(), c.Session))(t)
+	c, claim := bought(t, s, "starter")
 	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
 	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
 	expect(t, "keys that work", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid' AND account_id = ?",

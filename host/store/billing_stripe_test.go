@@ -235,9 +235,7 @@ func (c *customerOfStripe) live(seed uint64, steps int) {
 	c.account, c.key = claim.Account, claim.Key
 	for range steps {
 		c.step()
-		if c.Failed() {
-			c.Fatalf("seed %d: %s", seed, strings.Join(c.steps, ", "))
-		}
+		mustHold(c, !c.Failed(), "seed %d: %s", seed, strings.Join(c.steps, ", "))
 	}
 }
 

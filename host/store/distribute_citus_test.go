@@ -83,8 +83,7 @@ func TestHostsThroughWorkers(t *testing.T) {
 		name := fmt.Sprintf("host_%d", port)
 		for range 2 {
 			noError(t, errOf(worker.BeatHost(t.Context(), name, name, fleet.State{Revision: revision})))
-			noError(t, worker.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: name,
-				Progress: fleet.Ready}))
+			noError(t, worker.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: name, Progress: fleet.Ready}))
 			e := parse(t, entity.Email, "jo@example.org")
 			noError(t, l.Append(t.Context(), of(revision, decided(caller, e, check.Block))))
 		}

@@ -189,10 +189,9 @@ func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 		SELECT 0, -i, $1, 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
 		FROM generate_series(1, 20000) AS i`, noon, caller.Account))(t)
 	ctx := t.Context()
-	noError(t, errors.Join(
-		errOf(host.Export(ctx, caller, privacy.Selector{Ref: r.Decision.Ref}, privacy.Page{Limit: 9})),
-		errOf(host.Feedback(ctx, caller, r.Decision.Ref, nil)), errOf(host.Erase(ctx, caller, about(r.Entity))),
-		host.Close()))
+	noError(t, errors.Join(errOf(host.Export(ctx, caller, privacy.Selector{Ref: r.Decision.Ref},
+		privacy.Page{Limit: 9})), errOf(host.Feedback(ctx, caller, r.Decision.Ref, nil)), errOf(host.Erase(ctx, caller,
+		about(r.Entity))), host.Close()))
 	scans := func(index string) int {
 		return value[int](t, conn, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes
 			WHERE starts_with(relname, 'audit_records') AND strpos(indexrelname, $1) > 0`, index)

@@ -248,9 +248,7 @@ func TestKeysOfAccounts(t *testing.T) {
 	newest := keys[0]
 	holds(t, newest.ID == second.Key && newest.State == apikey.Revoked && newest.EndedAt != nil &&
 		newest.Plan == "starter" && newest.Used == 1, "newest key %+v", newest)
-	if keys[1].State != apikey.Valid || keys[1].EndedAt != nil {
-		t.Errorf("oldest key %+v", keys[1])
-	}
+	holds(t, keys[1].State == apikey.Valid && keys[1].EndedAt == nil, "oldest key %+v", keys[1])
 	holds(t, newest.Hint == apikey.Hint(issued.Secret) && !strings.Contains(issued.Secret, newest.Hint), "hint %q",
 		newest.Hint)
 	all, err := s.Keys(t.Context(), "")
@@ -302,10 +300,9 @@ func TestExpiredKey(t *testing.T) {
 		k := must(s.Keys(t.Context(), account))(t)[0]
 		noDiff(t, c.name+": listed limits", c.wanted.Limits, k.Limits, byPrefix)
 		expect(t, c.name+": name", k.Name, c.name)
-		if want := now.Add(c.wanted.Lifetime); c.wanted.Lifetime == 0 && k.ExpiresAt != nil ||
-			c.wanted.Lifetime != 0 && (k.ExpiresAt == nil || !k.ExpiresAt.Equal(want)) {
-			t.Errorf("%s: expires at %v, want %v", c.name, k.ExpiresAt, want)
-		}
+		want := now.Add(c.wanted.Lifetime)
+		holds(t, (c.wanted.Lifetime != 0 || k.ExpiresAt == nil) && (c.wanted.Lifetime == 0 || k.ExpiresAt != nil &&
+			k.ExpiresAt.Equal(want)), "%s: expires at %v, want %v", c.name, k.ExpiresAt, want)
 		if _, ok := apikey.Parse(issued.Secret); !ok || (issued.Secret[:11] == "assay_test_") != c.wanted.Limits.Test {
 			t.Errorf("%s: the key is %s", c.name, issued.Secret)
 		}

@@ -13,20 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/audit"
-	"assay/host/check"
 	"assay/host/customer/privacy"
 )
-
-func answeredIn(t *testing.T, path string) *Answered {
-	t.Helper()
-	return must(OpenAnswered(path))(t)
-}
 
 // A host that cannot write what it answered goes on, says so, and logs it once.
 func TestAnsweredIsUnwritten(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "full")
-	a := answeredIn(t, filepath.Join(dir, "answered"))
+	a := must(OpenAnswered(filepath.Join(dir, "answered")))(t)
 	a.add(0, answeredBatch{Seq: 1, Hash: make([]byte, 32), At: noon})
 	wantError(t, "the first time", a.Save(), fs.ErrNotExist)
 	noError(t, a.Save())
@@ -34,13 +28,13 @@ func TestAnsweredIsUnwritten(t *testing.T) {
 	noError(t, os.Mkdir(dir, 0o700))
 	noError(t, a.Save())
 	expect(t, "sentences with space", len(a.Unwritten()), 0)
-	expect(t, "the last batch", answeredIn(t, filepath.Join(dir, "answered")).last(0).Seq, 1)
+	expect(t, "the last batch", must(OpenAnswered(filepath.Join(dir, "answered")))(t).last(0).Seq, 1)
 }
 
 func TestAnsweredIsRemembered(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "answered")
-	a := answeredIn(t, path)
+	a := must(OpenAnswered(path))(t)
 	expect(t, "the last batch of a new host", a.last(0).Seq, 0)
 	noError(t, a.Save()) // writes nothing
 	wantFailure(t, errOf(os.Stat(path)), "a host that answered nothing wrote a file")
@@ -51,7 +45,7 @@ func TestAnsweredIsRemembered(t *testing.T) {
 	}
 	a.add(0, answeredBatch{Seq: 9, Hash: hash(9), At: noon, Refs: make([]string, refsInMemory+1)})
 	noError(t, a.Save())
-	again := answeredIn(t, path)
+	again := must(OpenAnswered(path))(t)
 	for chain, batches := range a.batches() {
 		for i, b := range again.batches()[chain] {
 			want := batches[i]
@@ -62,7 +56,7 @@ func TestAnsweredIsRemembered(t *testing.T) {
 	expect(t, "the last number", again.last(3).Seq, 5)
 	again.forget(3)
 	noError(t, again.Save())
-	expect(t, "the last number after it was forgotten", answeredIn(t, path).last(3).Seq, 0)
+	expect(t, "the last number after it was forgotten", must(OpenAnswered(path))(t).last(3).Seq, 0)
 	for name, text := range map[string]string{"not JSON": "{", "a short hash": `{"0":[{"seq":1,"hash":"AA=="}]}`} {
 		noError(t, os.WriteFile(path, []byte(text), 0o600))
 		wantFailure(t, errOf(OpenAnswered(path)), "%s was read", name)
@@ -94,42 +88,22 @@ func goBackTo(t *testing.T, conn *pgx.Conn, seq int) {
 func TestDatabaseThatWentBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(t *testing.T, s *Store, caller check.Caller, refs []string)
-		lost   int // records, at the end
+		change string
+		erase  bool // the last one
+		backTo int  // the last record that is left; 0: all are
+		others int  // checks that another host records then
+		lost   int  // records, at the end
 	}{
-		"nothing happened": {func(*testing.T, *Store, check.Caller, []string) {}, 0},
-		"another host recorded more": {func(t *testing.T, s *Store, caller check.Caller, _ []string) {
-			noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, caller)))
-		}, 0},
-		"the last record was erased": {func(t *testing.T, s *Store, caller check.Caller, refs []string) {
-			must(s.Erase(t.Context(), caller, privacy.Selector{Ref: refs[3]}))(t)
-		}, 0},
-		"all records were pruned": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
-			conn := session(t, s.url)
-			exec(t, conn, "DELETE FROM audit_records", "INSERT INTO audit_anchors (chain, seq, note) VALUES (0, 4, '')")
-		}, 0},
-		"the last two are lost": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
-			goBackTo(t, session(t, s.url), 2)
-		}, 2},
-		"all are lost": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
-			genesis := audit.Genesis(0)
-			conn := session(t, s.url)
-			exec(t, conn, "DELETE FROM audit_records")
-			must(conn.Exec(t.Context(), "UPDATE audit_heads SET seq = 0, hash = $1", genesis.Hash[:]))(t)
-		}, 4},
-		"the last one is lost, and another host recorded as many": {
-			func(t *testing.T, s *Store, caller check.Caller, _ []string) {
-				goBackTo(t, session(t, s.url), 3)
-				noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, caller)))
-			}, 1},
-		"the last one is lost, and another host recorded more": {
-			func(t *testing.T, s *Store, caller check.Caller, _ []string) {
-				goBackTo(t, session(t, s.url), 3)
-				l := ledgerOn(t, s, LedgerConfig{})
-				for range 3 {
-					noError(t, l.Append(t.Context(), allowed(t, caller)))
-				}
-			}, 1},
+		"nothing happened":           {change: "SELECT"},
+		"another host recorded more": {change: "SELECT", others: 1},
+		"the last record was erased": {change: "SELECT", erase: true},
+		"all records were pruned": {change: `DELETE FROM audit_records;
+			INSERT INTO audit_anchors (chain, seq, note) VALUES (0, 4, '')`},
+		"the last two are lost": {change: "SELECT", backTo: 2, lost: 2},
+		"all are lost": {change: fmt.Sprintf(`DELETE FROM audit_records;
+			UPDATE audit_heads SET seq = 0, hash = '\x%x'`, audit.Genesis(0).Hash), lost: 4},
+		"the last one is lost, and another host recorded as many": {change: "SELECT", backTo: 3, others: 1, lost: 1},
+		"the last one is lost, and another host recorded more":    {change: "SELECT", backTo: 3, others: 3, lost: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +112,18 @@ func TestDatabaseThatWentBack(t *testing.T) {
 			for range 4 {
 				refs = append(refs, appendOne(t, l, allowed(t, caller)))
 			}
-			test.change(t, s, caller, refs)
+			conn := session(t, s.url)
+			exec(t, conn, test.change)
+			if test.erase {
+				erase(t, s, caller, privacy.Selector{Ref: refs[3]})
+			}
+			if test.backTo > 0 {
+				goBackTo(t, conn, test.backTo)
+			}
+			other := ledgerOn(t, s, LedgerConfig{})
+			for range test.others {
+				appendOne(t, other, allowed(t, caller))
+			}
 			records := one[int](t, s, "SELECT count(*) FROM audit_records")
 			err := l.Append(t.Context(), allowed(t, caller))
 			noError(t, l.Compare(t.Context()))
@@ -148,8 +133,7 @@ func TestDatabaseThatWentBack(t *testing.T) {
 				expect(t, "losses", len(losses), 0)
 				return
 			}
-			var refused *check.UnavailableError
-			holds(t, errors.As(err, &refused) && errors.Is(err, errRecordsLost), "the next check: %v", err)
+			holds(t, isRefusal(err) && errors.Is(err, errRecordsLost), "the next check: %v", err)
 			expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
 			mustHold(t, len(losses) == 1, "losses: %+v", losses)
 			found, kept := losses[0], len(refs)-test.lost
@@ -182,7 +166,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "answered")
 	other, down := open(t, s.url, nil), open(t, s.url, nil)
 	knows := ledgerOn(t, other, LedgerConfig{Host: "two"})
-	before := ledgerOn(t, down, LedgerConfig{Answered: answeredIn(t, path)})
+	before := ledgerOn(t, down, LedgerConfig{Answered: must(OpenAnswered(path))(t)})
 	appendOne(t, l, allowed(t, caller))
 	appendOne(t, before, allowed(t, caller))
 	noError(t, before.Close())
@@ -197,7 +181,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	}
 	accept(t, s, noon.Add(time.Minute))
 	expect(t, "losses that are not accepted", len(must(s.Losses(t.Context()))(t)), 0)
-	after := ledgerOn(t, down, LedgerConfig{Answered: answeredIn(t, path)})
+	after := ledgerOn(t, down, LedgerConfig{Answered: must(OpenAnswered(path))(t)})
 	for _, ledger := range []*Ledger{l, knows, after} {
 		noError(t, ledger.Compare(t.Context()))
 		noError(t, ledger.Append(t.Context(), at(allowed(t, caller), noon.Add(time.Hour))))

@@ -83,14 +83,6 @@ func mustHold(t testing.TB, condition bool, format string, args ...any) {
 	}
 }
 
-// report reports an error, also of another goroutine than the test's.
-func report(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // async calls f in a goroutine. The channel receives its error.
 func async(f func() error) <-chan error {
 	ended := make(chan error, 1)
@@ -212,12 +204,29 @@ type lasts struct{ testing.TB }
 
 func (lasts) Context() context.Context { return context.Background() }
 
-// ledgerThroughProxy returns a ledger that reaches the database of a store through a proxy.
-func ledgerThroughProxy(t testing.TB, direct *Store) (p *storetest.Proxy, l *Ledger, caller check.Caller) {
+// ledgerThroughProxy returns a ledger that reaches the database of a store through a proxy. The invariants of the
+// database are checked after the test.
+func ledgerThroughProxy(t testing.TB, cfg LedgerConfig) (direct *Store, p *storetest.Proxy, l *Ledger, c check.Caller) {
 	t.Helper()
+	needsDirect(t)
+	direct = newStore(t, nil)
+	t.Cleanup(func() { verifyLedger(lasts{t}, direct) })
 	p = proxied(t, direct.url)
-	l = ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	return p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+	l = ledgerOn(t, open(t, p.URL, nil), cfg)
+	return direct, p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+}
+
+// successes returns how many of the errors are nil. The others must be want.
+func successes(t testing.TB, errs []error, want error) (n int) {
+	t.Helper()
+	for _, err := range errs {
+		if err == nil {
+			n++
+		} else {
+			wantError(t, "one of several at once", err, want)
+		}
+	}
+	return n
 }
 
 // isRefusal reports whether err says that records are certain not to be stored.
@@ -228,9 +237,7 @@ func isRefusal(err error) bool {
 
 func wantRefusal(t testing.TB, what string, err error) {
 	t.Helper()
-	if !isRefusal(err) {
-		t.Errorf("%s: %v, want an *check.UnavailableError", what, err)
-	}
+	holds(t, isRefusal(err), "%s: %v, want an *check.UnavailableError", what, err)
 }
 
 // allowed returns an allowed check of a domain.
@@ -243,9 +250,8 @@ func allowed(t testing.TB, caller check.Caller) check.Record {
 func one[T any](t testing.TB, s *Store, sql string, args ...any) T {
 	t.Helper()
 	var v T
-	if err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v)
+	mustHold(t, err == nil, "%s: %v", sql, err)
 	return v
 }
 

@@ -94,7 +94,7 @@ func TestWaitingHostsHaveNoTransaction(t *testing.T) {
 	next := make(chan *migrationsLock, 1)
 	go func() {
 		lock, err := (&Store{log: discard()}).lockMigrations(t.Context(), waiting, time.Hour)
-		report(t, err)
+		wantError(t, "error", err, nil)
 		next <- lock
 	}()
 	until(t, "a host that has asked and keeps nothing open", func() bool {

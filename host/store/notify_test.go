@@ -137,9 +137,8 @@ func TestHosts(t *testing.T) {
 	expect(t, "live hosts", must(s.BeatHost(t.Context(), "host_a", "a:1", running))(t), 1)
 	expect(t, "live hosts", must(s.BeatHost(t.Context(), "host_b", "b:1", running))(t), 2)
 	expect(t, "a host's turn", s.Turn(time.Second), 2*time.Second)
-	if b := must(s.Hosts(t.Context()))(t)[1]; b.Silent() || b.State != running {
-		t.Errorf("after its next beat: %+v", b)
-	}
+	b = must(s.Hosts(t.Context()))(t)[1]
+	holds(t, !b.Silent() && b.State == running, "after its next beat: %+v", b)
 	expect(t, "shadow reports", len(must(s.ShadowReports(t.Context()))(t)), 0)
 	noError(t, s.ReportShadow(t.Context(), "host_a", json.RawMessage(`[1]`)))
 	noError(t, s.ReportShadow(t.Context(), "host_b", json.RawMessage(`[2]`)))

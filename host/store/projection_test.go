@@ -225,9 +225,7 @@ func TestHistory(t *testing.T) {
 		subject := subjectOf(e)
 		subject.Account = g.customers[customer].Account
 		a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), subject)))(t)
-		if a[0].Own.Day != 0 || !a[0].Own.Since.IsZero() {
-			t.Errorf("nobody's own history is %+v", a[0].Own)
-		}
+		holds(t, a[0].Own.Day == 0 && a[0].Own.Since.IsZero(), "nobody's own history is %+v", a[0].Own)
 		return fmt.Sprintf("%d/%d of all, %d/%d own since %s", a[1].Hour, a[1].Day, a[1].Own.Hour, a[1].Own.Day,
 			a[1].Own.Since.Format("02 15:04"))
 	}
@@ -257,9 +255,8 @@ func TestHistory(t *testing.T) {
 	public.Account = publicAccount
 	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))
 	noError(t, g.s.CatchUp(t.Context()))
-	if a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)[1]; a.Own.Day != 0 {
-		t.Errorf("callers without a key share a history: %+v", a.Own)
-	}
+	a = must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)
+	expect(t, "checks in the history of callers without a key", a[1].Own.Day, 0)
 }
 
 // A projection applies what this host recorded at once, and goes on after an outage.
@@ -306,9 +303,8 @@ func TestContributionIsSealed(t *testing.T) {
 	got := must(openContribution(testRing, item))(t)
 	holds(t, bytes.Equal(got.encode(), want.encode()) && got.account == "acct_1" && got.verdict == check.Review &&
 		got.at.Equal(r.Decision.At) && len(got.links) == len(want.links), "%+v, want %+v", got, want)
-	if !bytes.Equal(scored, got.nodes[0].node) || got.nodes[0].kind != "email" {
-		t.Errorf("the scored node is %+v", got.nodes[0])
-	}
+	holds(t, bytes.Equal(scored, got.nodes[0].node) && got.nodes[0].kind == "email", "the scored node is %+v",
+		got.nodes[0])
 	for _, kind := range nodeKinds {
 		holds(t, slices.ContainsFunc(got.nodes, func(n nodeSeen) bool { return n.kind == kind }), "no node is a %s",
 			kind)

@@ -75,9 +75,7 @@ func TestOnce(t *testing.T) {
 		later(step.later)
 		err = step.fails
 		got := errors.Join(first(t.Context()), second(t.Context()))
-		if !errors.Is(got, step.fails) || (got == nil) != (step.fails == nil) {
-			t.Errorf("%s: %v", step.what, got)
-		}
+		holds(t, errors.Is(got, step.fails) && (got == nil) == (step.fails == nil), "%s: %v", step.what, got)
 		holds(t, runs == step.runs, "%s: the job has run %d times, want %d", step.what, runs, step.runs)
 	}
 }

@@ -84,9 +84,8 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)
-	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) &&
-		got.Since.Equal(noon.Add(time.Hour)),
-		"%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
+	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) && got.Since.Equal(noon.Add(
+		time.Hour)), "%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
 	got = g.aggregate(g.domain("other.example.org"))
 	holds(t, got.Customers == 0, "customers of a neighbour counted: %+v", got)
 
@@ -299,16 +298,13 @@ func TestObservedParents(t *testing.T) {
 		record(customer, "one.example", check.Block, observed)
 		record(customer, "two.example", check.Allow, entity.Facts{"dns.a": "198.51.100.200"})
 	}
-	if got := g.aggregate(g.domain("two.example")); got.Neighbours != 1 || got.NeighbourRisk != 1 {
-		t.Errorf("on the same network: %+v, want 1 neighbour at risk 1", got)
-	}
-	if got := g.aggregate(g.domain("one.example")); got.Neighbours != 1 || got.NeighbourRisk != 0 {
-		t.Errorf("its neighbour: %+v, want 1 neighbour at risk 0", got)
-	}
+	got := g.aggregate(g.domain("two.example"))
+	holds(t, got.Neighbours == 1 && got.NeighbourRisk == 1, "on the same network: %+v, want 1 neighbour at risk 1", got)
+	got = g.aggregate(g.domain("one.example"))
+	holds(t, got.Neighbours == 1 && got.NeighbourRisk == 0, "its neighbour: %+v, want 1 neighbour at risk 0", got)
 	want := []entity.Parent{{Kind: "nameserver", Value: "bulletproof.example"},
 		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
-	got := observedParents(observed)
-	holds(t, fmt.Sprint(got) == fmt.Sprint(want), "parents %v, want %v", got, want)
+	noDiff(t, "parents", want, observedParents(observed))
 	many := observedParents(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
 		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
 	expect(t, "parents", len(many), 2*maxObserved)

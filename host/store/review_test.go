@@ -155,9 +155,8 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	for _, table := range []string{"reviews", "feedback"} {
 		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
 	}
-	wantError(t, "a review of an erased check",
-		errOf(s.AskReview(t.Context(), caller, erased, decision.Asking{Reason: "x"})),
-		feedback.ErrUnknownCheck)
+	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased,
+		decision.Asking{Reason: "x"})), feedback.ErrUnknownCheck)
 	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,
 		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)
 }
@@ -305,13 +304,12 @@ func TestUnknownOutcomes(t *testing.T) {
 		var refused *check.UnavailableError
 		var doubt *check.DoubtError
 		p.Set(nil, true)
-		if err := change.run(ref); !errors.As(err, &refused) || errors.As(err, &doubt) {
-			t.Errorf("%s without a database: %v", name, err)
-		}
+		err := change.run(ref)
+		holds(t, errors.As(err, &refused) && !errors.As(err, &doubt), "%s without a database: %v", name, err)
 		p.Set(nil, false)
 		expect(t, name+" without a database", one[int](t, s, change.done, ref), 0)
 		hit := p.Once(storetest.Muted, true, func(m string) bool { return strings.Contains(m, change.function) })
-		err := change.run(ref)
+		err = change.run(ref)
 		holds(t, errors.As(err, &doubt) && !errors.As(err, &refused), "%s without a reply: %v", name, err)
 		receive(t, "the lost reply", hit)
 		p.Set(nil, false)

@@ -57,9 +57,8 @@ func TestStoppedHosts(t *testing.T) {
 			l := ledgerOn(t, s, LedgerConfig{})
 			john := parse(t, entity.Domain, "john.example")
 			record := func() error {
-				return l.Append(context.WithoutCancel(t.Context()),
-					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block),
-					decided(caller, john, check.Block))
+				return l.Append(context.WithoutCancel(t.Context()), decided(caller, parse(t, entity.Domain,
+					"jane.example"), check.Block), decided(caller, john, check.Block))
 			}
 			for range 60 { // for the anchors
 				noError(t, record())

@@ -42,7 +42,7 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 	noError(t, s.db.Close())
 	s.AuditLog.db, s.db, s.url = db, db, u.String()
 	s.now = func() (now time.Time) {
-		report(t, db.NewRaw("SELECT now()").Scan(context.Background(), &now))
+		wantError(t, "error", db.NewRaw("SELECT now()").Scan(context.Background(), &now), nil)
 		return now
 	}
 	return s, c
@@ -109,9 +109,8 @@ func claimOne(t *testing.T, o *Outbox) webhook.Delivery {
 
 func claimNone(t *testing.T, o *Outbox, when string) {
 	t.Helper()
-	if claimed := claim(t, o, all); len(claimed) != 0 {
-		t.Fatalf("%s: attempt %d of %s was claimed", when, claimed[0].Attempt, claimed[0].Ref)
-	}
+	claimed := claim(t, o, all)
+	mustHold(t, len(claimed) == 0, "%s: %+v was claimed", when, claimed)
 }
 
 // ended returns the outcome of an attempt, without an answer if the status is 0. It ends in the future, so no time

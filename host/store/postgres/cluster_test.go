@@ -36,15 +36,13 @@ func TestReopenKeepsData(t *testing.T) {
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
-	if want := filepath.Join(parent, "data", name, "postgres"); c.data != want {
-		t.Errorf("the cluster is in %s, want %s", c.data, want)
-	}
+	want := filepath.Join(parent, "data", name, "postgres")
+	expect.That(t, c.data == want, "the cluster is in %s, want %s", c.data, want)
 	expect.NoDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
 	pid := mustRun(t, c)
-	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
-		t.Errorf("Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it",
-			group, err)
-	}
+	group, err := syscall.Getpgid(pid)
+	expect.That(t, err == nil && group == pid,
+		"Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it", group, err)
 	for setting, want := range map[string]string{
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "synchronous_commit": "on",
 		"full_page_writes": "on", "max_connections": "100", "shared_buffers": "128MB", "jit": "off", "TimeZone": "UTC",

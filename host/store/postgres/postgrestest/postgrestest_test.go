@@ -107,9 +107,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	third := startChild(t, temporary)
 	expect.Equal(t, "databases of tests, of running processes",
 		ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"), 1)
-	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
-		t.Fatalf("a process that uses what a killed one left: %v", err)
-	}
+	err = errors.Join(third.stdin.Close(), third.cmd.Wait())
+	expect.Must(t, err == nil, "a process that uses what a killed one left: %v", err)
 	wantStopped(t, third.url)
 }
 
