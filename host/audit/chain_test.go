@@ -77,8 +77,7 @@ func TestPseudonymVectors(t *testing.T) {
 	}
 }
 
-// flip returns a copy of r with the lowest bit of one field inverted; ok is false for fields of a kind that it cannot
-// invert.
+// flip returns r with the lowest bit of a field inverted; ok is false for fields of a kind that it cannot invert.
 func flip(r audit.Record, field int) (changed audit.Record, ok bool) {
 	switch f := reflect.ValueOf(&r).Elem().Field(field); f.Kind() {
 	case reflect.String:

@@ -135,8 +135,7 @@ func TestPrune(t *testing.T) {
 	expect.Failure(t, k.Prune(t.Context()), "pruning succeeded with an altered anchor")
 }
 
-// Records that were tampered with are evidence, and an anchor must be stored outside the database before a record is
-// deleted.
+// Records that were tampered with are evidence, and a record is deleted only after an anchor is stored elsewhere.
 func TestPruneKeepsRecords(t *testing.T) {
 	t.Parallel()
 	nothing := func(*Keeper) error { return nil }

@@ -70,8 +70,7 @@ func TestKeyRotation(t *testing.T) {
 		return file
 	}
 	whole := export("whole")
-	_, err = verifyExport(t, expect.Value(os.ReadFile(whole))(t), first, nil)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(verifyExport(t, expect.Value(os.ReadFile(whole))(t), first, nil)))
 
 	// The key that was replaced signs the newest tree.
 	thief := NewSigner(storetest.Ring.SignSeed)
@@ -156,8 +155,7 @@ var operator, trust = func() (activation.Key, activation.Trust) {
 	return key, trust
 }()
 
-// Records that no checkpoint covers could have been rewritten, unless they are so new that hosts may not have signed
-// yet.
+// Records that no checkpoint covers could have been rewritten, unless hosts may not have signed them yet.
 func TestUnsignedRecords(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)

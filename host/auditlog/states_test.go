@@ -118,8 +118,7 @@ func TestVerifyStates(t *testing.T) {
 				expect.That(t, !strings.Contains(broken.Error(), "\n"), "%s: %v", name, broken)
 			}
 			var text bytes.Buffer
-			_, err = WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})
-			expect.NoError(t, err)
+			expect.NoError(t, expect.ErrorOf(WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})))
 			export := expect.Value(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
 			_, same, err := VerifyPublic(ctx, export, k.Signer.Public, nil, test.now)
 			expect.That(t, (same == nil) == (broken == nil), "%s: the export: %v", name, same)
@@ -135,8 +134,7 @@ func TestVerifyStates(t *testing.T) {
 	expect.That(t, last.Chain == audit.StatesOf(0) && !last.OK, "the report is %+v", last)
 }
 
-// What decides checks without a layer is held to the records of its addition and removal, as
-// TestColumnsThatVerificationCovers tests for each column.
+// What decides checks without a layer is held to its records. TestColumnsThatVerificationCovers tests each column.
 func TestVerifyOverrides(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)

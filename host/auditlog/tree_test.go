@@ -255,8 +255,7 @@ func TestVerifyTree(t *testing.T) {
 	expect.NoError(t, reports[0].Unsigned(since.Add(unsignedFor-time.Second)))
 }
 
-// Damaged and lost files are findings. They are repaired from the database, and meanwhile stop neither verification nor
-// pruning.
+// Damaged and lost files are findings, repaired from the database. They stop neither verification nor pruning.
 func TestDamagedCheckpointFiles(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)

@@ -100,11 +100,9 @@ func TestConcurrentRequestsWithOneKey(t *testing.T) {
 		fmt.Sprint(first))
 
 	// The same within one batch.
-	var records []check.Record
-	for i := range 6 {
-		once := onceAs(fmt.Sprint("key ", i%2), "request", fmt.Sprint(i))
-		records = append(records, with(once, allowed(t, caller))...)
-	}
+	records := listOf(6, func(i int) check.Record {
+		return with(onceAs(fmt.Sprint("key ", i%2), "request", fmt.Sprint(i)), allowed(t, caller))[0]
+	})
 	for i, err := range inOneBatch(t, s.url, l, caller, records) {
 		wantError(t, "a call of a batch", err, []error{nil, nil, check.ErrAnswered}[min(i, 2)])
 	}
@@ -216,10 +214,7 @@ func TestErasureDeletesAnswers(t *testing.T) {
 	jane, john := parse(t, entity.Email, "jane@example.org"), parse(t, entity.Email, "john@example.org")
 	senders := map[string]check.Caller{}
 	send := func(key string, c check.Caller, about ...entity.Entity) {
-		var records []check.Record
-		for _, e := range about {
-			records = append(records, decided(c, e, check.Allow))
-		}
+		records := column(about, func(e entity.Entity) check.Record { return decided(c, e, check.Allow) })
 		noError(t, l.Append(t.Context(), with(onceAs(key, "request", key), records...)...))
 		senders[key] = c
 	}

@@ -89,11 +89,7 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 	answers := queued(t, held, l, allowed(t, opener), records)
 	held.release(t)
 	noError(t, receive(t, "the first check's answer", answers[0]))
-	errs := make([]error, len(records))
-	for i := range records {
-		errs[i] = receive(t, "a check's answer", answers[1+i])
-	}
-	return errs
+	return listOf(len(records), func(i int) error { return receive(t, "a check's answer", answers[1+i]) })
 }
 
 func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
@@ -274,10 +270,7 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		"a batch's last one": {[]int64{1, 2, 3}, check.ErrRevision},
 	} {
 		before := one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")
-		records := make([]check.Record, len(c.revisions))
-		for i, revision := range c.revisions {
-			records[i] = of(revision, john())
-		}
+		records := column(c.revisions, func(revision int64) check.Record { return of(revision, john()) })
 		wantError(t, name, l.Append(t.Context(), records...), c.want)
 		stored, used := 0, one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")-before
 		for _, r := range records {

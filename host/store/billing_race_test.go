@@ -234,10 +234,7 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 			default:
 				_, err = host.RotateKey(context.Background(), claim.Account, claim.KeyID, time.Hour)
 			}
-			if errors.Is(err, billing.ErrSubscriptionEnded) || errors.Is(err, apikey.ErrNotFound) {
-				err = nil
-			}
-			return err
+			return except(err, billing.ErrSubscriptionEnded, apikey.ErrNotFound)
 		})...))
 		expect(t, "valid keys after the subscription ended",
 			one[int](t, a, "SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 0)
@@ -292,5 +289,14 @@ func TestPruneBilling(t *testing.T) {
 		"SELECT count(*) FROM api_keys WHERE account_id = '" + caller.Account + "'": 1,
 	} {
 		expect(t, query, one[int](t, s, query), want)
+	}
+	// A subscription's events name its checkout permanently, but the checkout is deleted.
+	for _, step := range []struct {
+		status billing.Status
+		want   string
+	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
+		{billing.Canceled, "ended"}} {
+		noError(t, give(t.Context(), s, subscriptionOf(late, step.status)))
+		expect(t, "status "+string(step.status), keyStatus(t, s, claim.Key), step.want)
 	}
 }

@@ -156,27 +156,7 @@ func TestReadingsThatOvertake(t *testing.T) {
 		keyStatus(t, s, claim.Key))
 }
 
-// A subscription's events name its checkout permanently, but the checkout is deleted.
-func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
-	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
-	c, claim := bought(t, s, "starter")
-	now = now.Add(billing.ClaimLife + time.Hour)
-	noError(t, s.Prune(t.Context()))
-	expect(t, "checkouts", one[int](t, s, "SELECT count(*) FROM billing_checkouts"), 0)
-	for _, step := range []struct {
-		status billing.Status
-		want   string
-	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
-		{billing.Canceled, "ended"}} {
-		apply(t, s, subscriptionOf(c, step.status))
-		expect(t, "status "+string(step.status), keyStatus(t, s, claim.Key), step.want)
-	}
-}
-
-// An account that chose the free plan for after its subscription keeps its keys. The larger quota of the month that was
-// paid stays until the month ends.
+// An account that chose the free plan for afterwards keeps its keys, and the quota that was paid until the month ends.
 func TestBackToFree(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t) // at noon on May 20
@@ -277,10 +257,8 @@ func TestRotateKeyOverlap(t *testing.T) {
 }
 
 // due returns the subscriptions that are to be refunded.
-func due(t *testing.T, s *Store) (ids []string) {
+func due(t *testing.T, s *Store) []string {
 	t.Helper()
-	for _, sub := range must(s.DueRefunds(t.Context(), "stripe", ""))(t) {
-		ids = append(ids, sub.ID)
-	}
-	return ids
+	due := must(s.DueRefunds(t.Context(), "stripe", ""))(t)
+	return column(due, func(sub billing.Subscription) string { return sub.ID })
 }

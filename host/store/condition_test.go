@@ -127,10 +127,7 @@ func TestProbe(t *testing.T) {
 		if step.reason != "does not respond" {
 			probed(t, s)
 		}
-		var reasons []string
-		for _, p := range s.Problems() {
-			reasons = append(reasons, p.Reason)
-		}
+		reasons := column(s.Problems(), func(p Problem) string { return p.Reason })
 		noDiff(t, step.name, strings.Join(reasons[:min(1, len(reasons))], ""), step.reason)
 	}
 }

@@ -25,9 +25,7 @@ func searched(t *testing.T, s *Store, c check.Caller, q decision.Query, reads in
 	for {
 		page := must(s.searchChecks(t.Context(), c, q, reads))(t)
 		pages++
-		for _, found := range page.Checks {
-			refs = append(refs, found.Ref)
-		}
+		refs = append(refs, column(page.Checks, func(found decision.Check) string { return found.Ref })...)
 		mustHold(t, len(page.Checks) <= q.Limit, "%d checks on a page of %d", len(page.Checks), q.Limit)
 		if page.Next == nil {
 			return refs, pages

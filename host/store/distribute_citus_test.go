@@ -40,7 +40,7 @@ func TestDistributeFullDatabase(t *testing.T) {
 		"SELECT undistribute_table('audit_heads')")
 	expect(t, "functions that are lost", value[int](t, conn,
 		"SELECT count(*) FROM pg_proc WHERE proname IN ('audit_lock', 'account_lock', 'graph_rows')"), 0)
-	noError(t, openOnce(t.Context(), s.url)) // as the command does
+	noError(t, openOnce(t.Context(), configOf(s.url, nil))) // as the command does
 	plan := must(s.Distribute(t.Context(), true, noProgress))(t)
 	mustHold(t, len(plan) >= 10, "%d steps are due, want at least 10: %v", len(plan), plan)
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -207,8 +207,7 @@ func TestEraseAfterCheckingAgain(t *testing.T) {
 	expect(t, "records with the pseudonym",
 		one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
 
-	// A subject that was only sent along with others is in the graph alone, and can be exported and erased by its
-	// value.
+	// A subject that was only sent along with others is in the graph alone, and is exported and erased by its value.
 	phone := parse(t, entity.Phone, "+4915123456789")
 	r := allowed(t, caller)
 	r.Linked = []entity.Entity{phone}
@@ -242,7 +241,7 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
 	holds(t, errors.As(err, &invalid), "erasing by reference: %v", err)
 	expect(t, "erased", counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures")
-	holds(t, sightingOf(t, s, caller.Account, "domain", other.Value) != "0 rows", "another subject's sightings are gone")
+	holds(t, sightingOf(t, s, caller.Account, "domain", other.Value) != "0 rows", "the other subject is gone")
 }
 
 // Verification distinguishes erased records from records that were blanked in the database.

@@ -57,18 +57,14 @@ func TestExportIsPaged(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := allowed(t, caller)
-	var want, got []string
-	for range 5 {
-		want = append(want, appendOne(t, l, decided(caller, r.Entity, check.Allow)))
-	}
+	want := listOf(5, func(int) string { return appendOne(t, l, decided(caller, r.Entity, check.Allow)) })
+	var got []string
 	other := appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
 	whose := privacy.Selector{Ref: want[3]}
 	for page := (privacy.Page{Limit: 2}); ; {
 		exported := must(s.Export(t.Context(), caller, whose, page))(t)
 		expect(t, "checks in total", exported.Total, 5)
-		for _, c := range exported.Checks {
-			got = append(got, c.Ref)
-		}
+		got = append(got, column(exported.Checks, func(c privacy.Check) string { return c.Ref })...)
 		if exported.Next == nil {
 			break
 		}
@@ -172,8 +168,7 @@ func TestExportDuringErasure(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// Subjects and checks are found through the index on subjects or references, not by reading all records of their
-// account, also in a partition that was never analysed.
+// Subjects and checks are found by an index, also in a partition that was never analysed, not by reading all records.
 func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "it reads the statistics of indexes")

@@ -24,11 +24,7 @@ func entryOf(e entity.Entity) feed.Entry {
 // entries returns entries for domains.
 func entries(t *testing.T, names ...string) []feed.Entry {
 	t.Helper()
-	list := make([]feed.Entry, len(names))
-	for i, name := range names {
-		list[i] = entryOf(parse(t, entity.Domain, name))
-	}
-	return list
+	return column(names, func(name string) feed.Entry { return entryOf(parse(t, entity.Domain, name)) })
 }
 
 // inPairs returns an iterator over two entries at a time.
@@ -53,11 +49,9 @@ func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) f
 
 func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	t.Helper()
-	nodes := make([]reputation.Node, len(names))
-	for i, name := range names {
-		nodes[i] = reputation.Node{Kind: "domain", Value: name}
-	}
-	return must(s.Listings(t.Context(), nodes))(t)
+	return must(s.Listings(t.Context(), column(names, func(name string) reputation.Node {
+		return reputation.Node{Kind: "domain", Value: name}
+	})))(t)
 }
 
 var byIndex = cmpopts.SortSlices(func(a, b reputation.Listing) bool {
@@ -169,11 +163,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 func TestFeedNames(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	var names []string
-	for i := range 25 {
-		names = append(names, fmt.Sprintf("name%d.example", i))
-	}
-	list := entries(t, names...)
+	list := entries(t, listOf(25, func(i int) string { return fmt.Sprintf("name%d.example", i) })...)
 	list[3].Page, list[4].Page = true, true
 	list = append(list, entryOf(parse(t, entity.Phone, "+4915123456789")))
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)

@@ -24,10 +24,7 @@ func TestSilentConnectionsAreClosed(t *testing.T) {
 	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{Late: 50 * time.Millisecond})
 	t.Cleanup(p.Disconnect) // so that the ledger can be closed if the test fails
 	_ = must(l.account(t.Context(), caller.Account))(t)
-	var idle []*connection
-	for range batchConnections {
-		idle = append(idle, must(acquire(t.Context(), l.db))(t))
-	}
+	idle := listOf(batchConnections, func(int) *connection { return must(acquire(t.Context(), l.db))(t) })
 	idle = append(idle, must(acquire(t.Context(), l.settler))(t))
 	for _, conn := range idle {
 		noError(t, conn.release())

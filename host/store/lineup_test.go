@@ -323,10 +323,7 @@ func TestConcurrentPublishing(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
-	var modules []registry.Module
-	for i := range 8 {
-		modules = append(modules, module(t, "probe", fmt.Sprintf("Probes in way %d", i)))
-	}
+	modules := listOf(8, func(i int) registry.Module { return module(t, "probe", fmt.Sprint("Probes in way ", i)) })
 	expect(t, "contents that were published", successes(t, concurrently(len(modules), func(i int) error {
 		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
 	}), registry.ErrVersionTaken), 1)

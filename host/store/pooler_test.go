@@ -110,16 +110,11 @@ func TestBusyPooler(t *testing.T) {
 	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
 	busy := must(connect(s.url, 20))(t)
 	storetest.Close(t, busy)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var clients sync.WaitGroup
 	for range 20 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := busy.ExecContext(t.Context(), "SELECT pg_sleep(0.001)"); err != nil {
-					t.Error(err)
-					return
-				}
+		storetest.Background(t, func(ctx context.Context) {
+			for ctx.Err() == nil && !t.Failed() {
+				_, err := busy.ExecContext(context.WithoutCancel(ctx), "SELECT pg_sleep(0.001)")
+				wantError(t, "a client", err, nil)
 			}
 		})
 	}
@@ -128,8 +123,6 @@ func TestBusyPooler(t *testing.T) {
 		noError(t, s.PruneSightings(t.Context()))
 		wantError(t, "withdrawing a list", s.WithdrawFeed(t.Context(), "none"), ErrNoFeed)
 	}
-	stop()
-	clients.Wait()
 }
 
 // Without a direct URL, a host can still migrate: the lock on migrations ends with its transaction.
@@ -139,11 +132,7 @@ func TestMigrationsThroughPooler(t *testing.T) {
 	at, _ := emptyDatabase(t)
 	pooled := storetest.NewPooler(t, at).URL(t, at)
 	noError(t, errors.Join(concurrently(2, func(int) error {
-		s, err := Open(t.Context(), Config{URL: pooled, Keys: testRing, Logger: discard()})
-		if err != nil {
-			return err
-		}
-		return s.Close()
+		return openOnce(t.Context(), Config{URL: pooled, Keys: testRing, Logger: discard()})
 	})...))
 	verifyLedger(t, open(t, at, nil))
 }

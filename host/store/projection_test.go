@@ -17,6 +17,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
+	"assay/host/store/storetest"
 )
 
 // graphDump returns the whole graph, without the waiting contributions.
@@ -270,11 +271,7 @@ func TestProjectionRuns(t *testing.T) {
 			holds(t, lag > 0 && lag <= time.Minute, "a lag of %v", lag)
 			applied <- checks
 		}})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	storetest.Background(t, p.Run)
 	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], g.domain("shop.example"), check.Allow, 3)...))
 	p.Hint()
 	expect(t, "checks applied", receive(t, "the first batch", applied), 3)

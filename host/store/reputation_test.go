@@ -26,14 +26,10 @@ type graphTest struct {
 func newGraphTest(t *testing.T, customers int) *graphTest {
 	t.Helper()
 	clock := &atomic.Pointer[time.Time]{}
-	start := noon
-	clock.Store(&start)
+	clock.Store(new(noon))
 	s := newStore(t, func() time.Time { return *clock.Load() })
-	g := &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock}
-	for range customers {
-		g.customers = append(g.customers, newCaller(t, s, plan(t, "pro", 1_000_000)))
-	}
-	return g
+	return &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock,
+		customers: listOf(customers, func(int) check.Caller { return newCaller(t, s, plan(t, "pro", 1_000_000)) })}
 }
 
 // advance moves the clock.
@@ -61,11 +57,8 @@ func (g *graphTest) aggregate(e entity.Entity) reputation.Aggregate {
 }
 
 func subjectOf(e entity.Entity) reputation.Subject {
-	sub := reputation.Subject{Entity: reputation.Node{Kind: string(e.Type), Value: e.Value}}
-	for _, p := range e.Parents() {
-		sub.Parents = append(sub.Parents, reputation.Node(p))
-	}
-	return sub
+	return reputation.Subject{Entity: reputation.Node{Kind: string(e.Type), Value: e.Value},
+		Parents: column(e.Parents(), func(p entity.Parent) reputation.Node { return reputation.Node(p) })}
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 0.011 }
@@ -337,8 +330,5 @@ func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subj
 
 // atAll is at for several records.
 func atAll(records []check.Record, then time.Time) []check.Record {
-	for i := range records {
-		records[i] = at(records[i], then)
-	}
-	return records
+	return column(records, func(r check.Record) check.Record { return at(r, then) })
 }

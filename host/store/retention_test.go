@@ -216,9 +216,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
 	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
-	many := func(when time.Time) []check.Record {
-		return atAll(allowedMany(t, caller, pruneBatch+1), when)
-	}
+	many := func(when time.Time) []check.Record { return atAll(allowedMany(t, caller, pruneBatch+1), when) }
 	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
 		many(now)} {
 		noError(t, l.Append(t.Context(), records...))

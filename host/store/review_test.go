@@ -185,12 +185,7 @@ func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 					err = s.SettleReview(ctx, ref, settle(decision.Overturned))
 				}
 			}
-			for _, ended := range []error{feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken} {
-				if errors.Is(err, ended) {
-					return nil
-				}
-			}
-			return err
+			return except(err, feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken)
 		})
 		noError(t, errors.Join(errs...))
 		expect(t, "reviews left", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
@@ -237,10 +232,7 @@ func TestFeedbackIsOneVote(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 3)
 	e := g.domain("shop.example")
-	var refs []string
-	for range 5 {
-		refs = append(refs, appendOne(t, g.l, at(decided(g.customers[0], e, check.Allow), noon)))
-	}
+	refs := listOf(5, func(int) string { return appendOne(t, g.l, decided(g.customers[0], e, check.Allow)) })
 	g.check(1, e, check.Allow)
 	g.check(2, e, check.Block)
 	expectShare := func(when string, want float64) {

@@ -245,10 +245,7 @@ func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
 	blocked(t, l, caller, 1)
 	e := ended(claimOne(t, o), 500)
 	e.EndedAt = time.Now()
-	var busy []*sql.Conn
-	for range outcomeConnections {
-		busy = append(busy, must(o.outcomes.DB.Conn(t.Context()))(t))
-	}
+	busy := listOf(outcomeConnections, func(int) *sql.Conn { return must(o.outcomes.DB.Conn(t.Context()))(t) })
 	var delay time.Duration
 	var retry bool
 	finished := async(func() (err error) {

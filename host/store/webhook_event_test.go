@@ -31,7 +31,8 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 			for i := range each {
 				caller := callers[(w+i)%2]
 				if w == 0 {
-					wantError(t, "error", errOf(s.SendTestEvent(context.Background(), caller.Account, check.Review)), nil)
+					err := errOf(s.SendTestEvent(context.Background(), caller.Account, check.Review))
+					wantError(t, "sending", err, nil)
 					continue
 				}
 				r := decided(caller, parse(t, entity.Domain, "example.org"), check.Block)
@@ -113,15 +114,8 @@ func TestResend(t *testing.T) {
 	s, clock, o, _, caller := withEndpoint(t)
 	stranger := subscriber(t, s)
 	ref := failedEvents(t, s, clock, o, caller, 1)[0]
-	for name, test := range map[string]struct {
-		account, ref string
-		want         error
-	}{
-		"another account's": {stranger.Account, ref, webhook.ErrNoEvent},
-		"unknown":           {caller.Account, "chk_unknown", webhook.ErrNoEvent},
-	} {
-		wantError(t, name, s.ResendEvent(t.Context(), test.account, test.ref), test.want)
-	}
+	wantError(t, "another account's", s.ResendEvent(t.Context(), stranger.Account, ref), webhook.ErrNoEvent)
+	wantError(t, "unknown", s.ResendEvent(t.Context(), caller.Account, "chk_unknown"), webhook.ErrNoEvent)
 	noError(t, s.ResendEvent(t.Context(), caller.Account, ref))
 	wantError(t, "pending event", s.ResendEvent(t.Context(), "", ref), webhook.ErrEventPending)
 	// The full schedule runs again, and attempt numbers continue.
@@ -133,8 +127,7 @@ func TestResend(t *testing.T) {
 	}
 	finish(t, o, ended(claimOne(t, o), 200))
 	wantError(t, "delivered event", s.ResendEvent(t.Context(), caller.Account, ref), webhook.ErrPayloadGone)
-	got, want := state(t, s, ref), "delivered 8 begun 8 ended"
-	holds(t, strings.HasPrefix(got, "delivered 8 begun"), "the event is %q, want %q", got, want)
+	expect(t, "the event", state(t, s, ref), "delivered 8 begun 4 ended")
 }
 
 func TestResendFailed(t *testing.T) {

@@ -69,10 +69,7 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 					giveUp()
 				}
 			}()
-			batches := make([][]check.Record, calls)
-			for i := range batches {
-				batches[i] = allowedMany(t, caller, 1+i%3)
-			}
+			batches := listOf(calls, func(i int) []check.Record { return allowedMany(t, caller, 1+i%3) })
 			errs := concurrently(calls, func(i int) error { return l.Append(ctx, batches[i]...) })
 			receive(t, "the fault", happened)
 			p.Disconnect()
@@ -120,10 +117,7 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 func TestWithdrawalFromABatchInProgress(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
-	var busy []*connection
-	for range batchConnections {
-		busy = append(busy, must(acquire(t.Context(), l.db))(t))
-	}
+	busy := listOf(batchConnections, func(int) *connection { return must(acquire(t.Context(), l.db))(t) })
 	ctx, cancel := context.WithCancel(t.Context())
 	r := allowed(t, caller)
 	answer := async(func() error { return l.Append(ctx, r) })

@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -156,23 +157,16 @@ func TestLoadValidatesTheFile(t *testing.T) {
 	}, func(t *testing.T, c testCase) {
 		path := write(t, c.text, c.mode)
 		ring, err := keyring.Load(path)
-		switch {
-		case c.wantErr == "" && err != nil:
-			t.Error(err)
-		case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
-			t.Error("Load returned another secret")
-		case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
-			t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
-		case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
-			t.Errorf("the error %q contains the secret", err)
+		if err == nil {
+			expect.Equal(t, "fingerprint", hex.EncodeToString(ring.Fingerprint), fixedKeys["fingerprint"])
+		} else {
+			err = errors.New(strings.ReplaceAll(err.Error(), path, "")) // which contains random digits
+			expect.That(t, len(c.text) <= 8 || !strings.Contains(err.Error(), c.text[:8]), "%q has the secret", err)
 		}
-		text, err := os.ReadFile(path)
-		expect.That(t, err == nil && string(text) == c.text, "Load left the file with %q, %v", text, err)
+		expect.Outcome(t, "Load", err, c.wantErr)
+		expect.Equal(t, "the file afterwards", string(expect.Value(os.ReadFile(path))(t)), c.text)
 	})
 }
-
-// withoutPath returns the error's text without the path of the file, which contains random digits.
-func withoutPath(err error, path string) string { return strings.ReplaceAll(err.Error(), path, "") }
 
 func TestUnusablePaths(t *testing.T) {
 	t.Parallel()

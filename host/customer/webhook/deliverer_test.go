@@ -250,8 +250,7 @@ func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 	})
 }
 
-// A host that starts finds long queues for receivers that hang. They leave room for others at once, although the host
-// does not know yet that they are slow.
+// Long queues that a host finds at its start leave room for others, although it does not know yet which are slow.
 func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue) {
 		for i := range 20 {

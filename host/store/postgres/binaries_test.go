@@ -151,20 +151,15 @@ func jar(t *testing.T, version string) []byte {
 		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n",
 	} {
 		// The mode that a restrictive umask leaves.
-		err := packer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))})
-		if err == nil {
-			_, err = packer.Write([]byte(script))
-		}
-		expect.NoError(t, err)
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))}
+		expect.NoError(t, packer.WriteHeader(header))
+		expect.Value(packer.Write([]byte(script)))(t)
 	}
 	expect.NoError(t, packer.Close())
 	var archive bytes.Buffer
 	zipper := zip.NewWriter(&archive)
-	part, err := zipper.Create("postgres.txz")
-	if err == nil {
-		_, err = part.Write(xz(files.Bytes()))
-	}
-	expect.NoError(t, errors.Join(err, zipper.Close()))
+	expect.Value(expect.Value(zipper.Create("postgres.txz"))(t).Write(xz(files.Bytes())))(t)
+	expect.NoError(t, zipper.Close())
 	return archive.Bytes()
 }
 
