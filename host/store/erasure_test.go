@@ -49,12 +49,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 	t.Parallel()
 	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"),
 		parse(t, entity.Email, "john.roe@mailbox-example.net")
-	for name, whose := range map[string]func(ref, subject string) privacy.Selector{
-		"by value":   func(string, string) privacy.Selector { return about(jane) },
-		"by subject": func(_, subject string) privacy.Selector { return privacy.Selector{Subject: subject} },
-		"by ref":     func(ref, _ string) privacy.Selector { return privacy.Selector{Ref: ref} },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, by := range []string{"value", "subject", "ref"} {
+		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			s := newStore(t, nil)
 			l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
@@ -76,6 +72,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				finish(t, o, ended(d, 500)) // stores an attempt with a response
 			}
 			subject := must(s.SubjectOf(t.Context(), mine, jane))(t)
+			whose := map[string]privacy.Selector{"value": about(jane), "subject": {Subject: subject},
+				"ref": {Ref: refs[1]}}[by]
 			export(t, s, mine, about(jane)) // stores a record with her pseudonym
 			secrets := map[string]string{"raw value": jane.Value, "subject": strings.TrimPrefix(subject, "sub_")}
 			for i, ref := range refs {
@@ -111,7 +109,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				return rows
 			}
 			kept := others()
-			erased := erase(t, s, mine, whose(refs[1], subject))
+			erased := erase(t, s, mine, whose)
 			expect(t, "erased", counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures")
 			expect(t, "subject", *erased.Subject, subject)
 			after := dumpTables(t, s)
@@ -133,10 +131,10 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
 
-			again := erase(t, s, mine, whose(refs[1], subject))
+			again := erase(t, s, mine, whose)
 			expect(t, "erased again", counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures")
 			noDiff(t, "the erasures differ", erased.Erasures, again.Erasures)
-			exported := export(t, s, mine, whose(refs[1], subject))
+			exported := export(t, s, mine, whose)
 			holds(t, len(exported.Checks) == 0 && exported.Graph == nil && len(exported.Erasures) == 1 &&
 				exported.Erasures[0].Checks == 3, "exported %+v, want only an erasure of 3 checks", exported)
 			expect(t, "export records with the pseudonym",
@@ -237,9 +235,8 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	exec(t, db, "UPDATE audit_records SET sealed_node = NULL WHERE seq = 1")
 	got := export(t, s, caller, privacy.Selector{Ref: ref})
 	holds(t, got.Graph == nil && got.Total == 2, "exported %+v, want 2 checks and no graph", got)
-	var invalid *entity.InvalidError
 	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
-	holds(t, errors.As(err, &invalid), "erasing by reference: %v", err)
+	holds(t, errors.As(err, new(*entity.InvalidError)), "erasing by reference: %v", err)
 	expect(t, "erased", counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures")
 	holds(t, sightingOf(t, s, caller.Account, "domain", other.Value) != "0 rows", "the other subject is gone")
 }

@@ -227,7 +227,7 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 				}
 				return seen == cut
 			})
-			wantFailure(t, openOnce(t.Context(), configOf(p.URL, nil)), "opening succeeded although the connection was cut")
+			wantFailure(t, openOnce(t.Context(), configOf(p.URL, nil)), "opening succeeded in spite of the cut")
 			receive(t, "the cut", hit)
 			wantError(t, "after the cut", openOnce(t.Context(), configOf(url, nil)), nil)
 		})

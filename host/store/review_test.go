@@ -152,9 +152,8 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	noDiff(t, "exported", must(s.Review(t.Context(), caller, kept))(t), exported.Checks[0].Review)
 	prune(t, s)
 	erase(t, s, caller, privacy.Selector{Ref: erased})
-	for _, table := range []string{"reviews", "feedback"} {
-		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
-	}
+	expect(t, "checks with reviews", one[string](t, s, "SELECT string_agg(ref, ' ') FROM reviews"), kept)
+	expect(t, "checks with feedback", one[string](t, s, "SELECT string_agg(ref, ' ') FROM feedback"), kept)
 	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased,
 		decision.Asking{Reason: "x"})), feedback.ErrUnknownCheck)
 	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,

@@ -87,19 +87,14 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	arrived := blocked(t, l, caller, 1)[0]
 	expect(t, "an event recorded while the endpoint is disabled", state(t, s, arrived), "failed 0 begun 0 ended held")
 	sent := blocked(t, l, other, 1)[0]
-	if d := claimOne(t, o); d.Ref != sent {
-		t.Errorf("%s was claimed, want %s", d.Ref, sent)
-	} else {
-		finish(t, o, ended(d, 200))
-	}
+	d := claimOne(t, o)
+	expect(t, "the event that was claimed", d.Ref, sent)
+	finish(t, o, ended(d, 200))
 	noError(t, s.Prune(t.Context()))
 	expect(t, "the pending event", state(t, s, ref), "failed 1 begun 1 ended held")
-	for name, err := range map[string]error{
-		"one": s.ResendEvent(t.Context(), caller.Account, arrived),
-		"all": errOf2(s.ResendFailed(t.Context(), caller.Account, noon)),
-	} {
-		wantError(t, "resending "+name, err, webhook.ErrEndpointDisabled)
-	}
+	wantError(t, "resending one", s.ResendEvent(t.Context(), caller.Account, arrived), webhook.ErrEndpointDisabled)
+	_, _, err := s.ResendFailed(t.Context(), caller.Account, noon)
+	wantError(t, "resending all", err, webhook.ErrEndpointDisabled)
 
 	// A test event is sent, but does not enable the endpoint.
 	test := attempt(t, s, o, caller, 500)
@@ -129,27 +124,17 @@ func TestEndOfFailureSeries(t *testing.T) {
 	s, clock := openWithClock(t)
 	o := outboxOf(t, s)
 	for name, test := range map[string]struct {
-		between func(*testing.T, *Store, *dbClock, *Outbox, check.Caller)
-		want    string
+		attempted int // the status of an attempt between the failures, if not 0
+		gap       time.Duration
+		movedTo   string
+		want      string
 	}{
-		"no event": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) {
-			clock.advance(t, maxFailureGap)
-		}, "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
-		"a success": {func(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller) {
-			attempt(t, s, o, caller, 200)
-			clock.advance(t, maxFailureGap)
-		}, "enabled, failing for 0s"},
-		"a longer gap": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) {
-			clock.advance(t, maxFailureGap+time.Microsecond)
-		}, "enabled, failing for 0s"},
-		"another URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
-			clock.advance(t, maxFailureGap)
-			noError(t, s.MoveEndpoint(t.Context(), caller.Account, "https://another.example/"))
-		}, "enabled, failing for 0s"},
-		"the same URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
-			clock.advance(t, maxFailureGap)
-			noError(t, s.MoveEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))
-		}, "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
+		"no event":     {0, maxFailureGap, "", "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
+		"a success":    {200, maxFailureGap, "", "enabled, failing for 0s"},
+		"a longer gap": {0, maxFailureGap + time.Microsecond, "", "enabled, failing for 0s"},
+		"another URL":  {0, maxFailureGap, "https://another.example/", "enabled, failing for 0s"},
+		"the same URL": {0, maxFailureGap, "https://receiver.example/hook",
+			"disabled, failing for 122h1m0s, failing disabled it 0s ago"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller := subscriber(t, s)
@@ -158,7 +143,13 @@ func TestEndOfFailureSeries(t *testing.T) {
 			failPending(t, s)
 			attempt(t, s, o, caller, 500)
 			failPending(t, s)
-			test.between(t, s, clock, o, caller)
+			if test.attempted != 0 {
+				attempt(t, s, o, caller, test.attempted)
+			}
+			clock.advance(t, test.gap)
+			if test.movedTo != "" {
+				noError(t, s.MoveEndpoint(t.Context(), caller.Account, test.movedTo))
+			}
 			attempt(t, s, o, caller, 500)
 			expectEndpoint(t, s, caller.Account, "after "+name, test.want)
 			failPending(t, s)

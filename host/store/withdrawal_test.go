@@ -24,6 +24,13 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 	t.Parallel()
 	const calls = 40
 	anything := func([]byte) bool { return true }
+	batches := func(m string) bool { return isAppend(m) || isSettle(m) }
+	held := func(statement func(string) bool, reply func([]byte) bool) func(*storetest.Proxy) <-chan struct{} {
+		return func(p *storetest.Proxy) <-chan struct{} { return p.HoldBack(statement, reply) }
+	}
+	cut := func(fate storetest.Fate) func(*storetest.Proxy) <-chan struct{} {
+		return func(p *storetest.Proxy) <-chan struct{} { return p.Once(fate, false, isAppend) }
+	}
 	for name, test := range map[string]struct {
 		fault    func(p *storetest.Proxy) (happened <-chan struct{})
 		answered bool // checks of later batches are answered before the fault ends
@@ -31,24 +38,12 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 		unknown  bool // the outcome of some checks is unknown
 		recorded bool // some of these checks are recorded
 	}{
-		"frozen before the batch": {unknown: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.HoldBack(func(m string) bool { return isAppend(m) || isSettle(m) }, nil)
-		}},
-		"frozen after the batch": {unknown: true, recorded: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.HoldBack(func(m string) bool { return isAppend(m) || isSettle(m) }, anything)
-		}},
-		"batches do not arrive": {late: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.HoldBack(isAppend, nil)
-		}},
-		"batches get no reply": {late: true, answered: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.HoldBack(isAppend, anything)
-		}},
-		"one batch is cut before it arrives": {answered: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.Once(storetest.Lost, false, isAppend)
-		}},
-		"one batch is cut after it arrived": {answered: true, fault: func(p *storetest.Proxy) <-chan struct{} {
-			return p.Once(storetest.Muted, false, isAppend)
-		}},
+		"frozen before the batch":            {unknown: true, fault: held(batches, nil)},
+		"frozen after the batch":             {unknown: true, recorded: true, fault: held(batches, anything)},
+		"batches do not arrive":              {late: true, fault: held(isAppend, nil)},
+		"batches get no reply":               {late: true, answered: true, fault: held(isAppend, anything)},
+		"one batch is cut before it arrives": {answered: true, fault: cut(storetest.Lost)},
+		"one batch is cut after it arrived":  {answered: true, fault: cut(storetest.Muted)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

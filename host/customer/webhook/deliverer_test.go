@@ -74,9 +74,6 @@ func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error
 	}
 	i := slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })
 	e := q.events[i]
-	if q.sent == nil {
-		q.sent = map[string][]time.Duration{}
-	}
 	q.sent[e.Ref] = append(q.sent[e.Ref], o.EndedAt.Add(-o.Took).Sub(e.added))
 	e.tries++
 	if e.settled = o.Delivered || e.tries == 4; e.settled {
@@ -87,15 +84,10 @@ func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error
 	return delay, true, nil
 }
 
-func (q *queue) unsettled() (n int) {
+func (q *queue) unsettled() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, e := range q.events {
-		if !e.settled {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(q.events), func(e *queued) bool { return e.settled }))
 }
 
 // times returns when an event's attempts began, relative to add.
@@ -126,7 +118,7 @@ func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.D
 // inBubble tests with a clock that passes only while all wait.
 func inBubble(t *testing.T, test func(*testing.T, *queue)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, &queue{}) })
+	synctest.Test(t, func(t *testing.T) { test(t, &queue{sent: map[string][]time.Duration{}}) })
 }
 
 // Attempts begin when they are due, without hints from outside.
