@@ -20,8 +20,7 @@ var signer = audit.NewSigner(origin, sequence(0, 32))
 // signedText signs an arbitrary text in place of a checkpoint.
 func signedText(tb testing.TB, text string, by note.Signer) string {
 	tb.Helper()
-	signed := must(note.Sign(&note.Note{Text: text}, by))
-	return string(signed)
+	return string(must(note.Sign(&note.Note{Text: text}, by)))
 }
 
 func TestKeysThatAreNone(t *testing.T) {

@@ -132,8 +132,7 @@ func TestErasureAfterRotation(t *testing.T) {
 			by = audit.NewSigner(origin, sequence(0, 32))
 		}
 		r := audit.Record{Kind: audit.Erasure, At: test.at.Format(time.RFC3339)}
-		key := must(s.With([]string{statement}))
-		v := audit.NewVerifier(audit.Genesis(0), key, nil)
+		v := audit.NewVerifier(audit.Genesis(0), must(s.With([]string{statement})), nil)
 		blank := audit.Leaf(nonce, record)
 		erasedRow := audit.Row{Seq: 1, Leaf: blank, Hash: audit.Genesis(0).Next(blank).Hash,
 			Record: audit.Record{Kind: audit.Blank}}

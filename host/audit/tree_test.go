@@ -41,8 +41,7 @@ type reference []tlog.Hash
 
 func (r *reference) add(t testing.TB, n int64) {
 	t.Helper()
-	hashes := must(tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r))
-	*r = append(*r, hashes...)
+	*r = append(*r, must(tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r))...)
 }
 
 func (r reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
@@ -70,8 +69,7 @@ func grown(t testing.TB, n int64) (tiles, reference) {
 
 func (r reference) head(t testing.TB, size int64) audit.TreeHead {
 	t.Helper()
-	root := must(tlog.TreeHash(size, r))
-	return audit.TreeHead{Chain: 3, Size: size, Root: audit.Hash(root)}
+	return audit.TreeHead{Chain: 3, Size: size, Root: audit.Hash(must(tlog.TreeHash(size, r)))}
 }
 
 // Sizes around the edges of tiles on the first three levels.

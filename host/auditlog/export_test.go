@@ -165,8 +165,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Logf("%d changes", count)
 	expect.That(t, count >= 150, "only %d changes were made", count)
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
-	files := append(slices.Collect(maps.Keys(names)), filepath.Join(dir, "whole.jsonl"))
-	out, notes := verifyInPython(t, k, files...)
+	out, notes := verifyInPython(t, k, append(slices.Collect(maps.Keys(names)), filepath.Join(dir, "whole.jsonl"))...)
 	expect.That(t, strings.Count(out, "is valid") >= 2 && !strings.Contains(notes, "whole.jsonl"),
 		"Python about the export as it is: %s", notes)
 	for file, what := range names {

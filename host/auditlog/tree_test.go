@@ -43,8 +43,7 @@ func treeOf(t *testing.T, k *Keeper, until int64) audit.TreeHead {
 // newestTree returns the head of the newest checkpoint that hosts serve.
 func newestTree(t *testing.T, k *Keeper) audit.TreeHead {
 	t.Helper()
-	note := expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)
-	return expect.Value(k.Signer.OpenTree(note))(t)
+	return expect.Value(k.Signer.OpenTree(expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)))(t)
 }
 
 // another returns a keeper of another host.

@@ -96,8 +96,7 @@ func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
 	s, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
-	records := allowedMany(t, caller, 300)
-	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
+	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, allowedMany(t, caller, 300))...))
 	sizes.wantInAnyOrder(t, 1, 256, 44)
 }
 
@@ -191,8 +190,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2}) // several batches remain to be committed
 	held := lockTheHeads(t, s.url)
-	records := allowedMany(t, caller, 5)
-	answers := queued(t, held, l, allowed(t, caller), records)
+	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 5))
 	ended := async(l.Close)
 	until(t, "the ledger to be closed", func() bool {
 		l.mu.Lock()

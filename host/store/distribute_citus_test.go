@@ -51,8 +51,7 @@ func TestDistributeFullDatabase(t *testing.T) {
 		}
 	})
 	wantError(t, "an interrupted run", err, context.Canceled)
-	rest := must(s.Distribute(t.Context(), false, noProgress))(t)
-	expect(t, "steps of both runs", len(done)+len(rest), len(plan))
+	expect(t, "steps of both runs", len(done)+len(must(s.Distribute(t.Context(), false, noProgress))(t)), len(plan))
 	expect(t, "steps left", len(must(s.Distribute(t.Context(), false, noProgress))(t)), 0)
 	noError(t, l.Append(t.Context(), decided(caller, parse(t, entity.Email, "jo@example.org"), check.Block)))
 	expect(t, "records", value[int](t, conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 21)

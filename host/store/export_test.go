@@ -19,10 +19,8 @@ func TestExportIsComplete(t *testing.T) {
 	l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
 	caller := subscriber(t, s)
 	jane := parse(t, entity.Email, "jane.roe@example.net")
-	sent := decided(caller, jane, check.Block)
-	first := appendOne(t, l, sent)
-	d := claimOne(t, o)
-	finish(t, o, ended(d, 200))
+	first := appendOne(t, l, decided(caller, jane, check.Block))
+	finish(t, o, ended(claimOne(t, o), 200))
 	reviewed := at(decided(caller, jane, check.Review), noon.Add(time.Minute))
 	reviewed.Linked = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
 	second := appendOne(t, l, reviewed)

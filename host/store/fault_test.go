@@ -120,8 +120,7 @@ func TestSettlingWaitsForALostBatch(t *testing.T) {
 func prepared(t *testing.T, l *Ledger, calls ...[]check.Record) (batch []*pending) {
 	t.Helper()
 	for _, records := range calls {
-		a := must(l.account(t.Context(), records[0].Caller.Account))(t)
-		rows, lacking, err := l.store.rows(a, records)
+		rows, lacking, err := l.store.rows(must(l.account(t.Context(), records[0].Caller.Account))(t), records)
 		noError(t, err)
 		batch = append(batch, &pending{ctx: t.Context(), records: records, rows: rows, lacking: lacking})
 	}
@@ -311,8 +310,7 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 		exec(t, conn, "TRUNCATE failure", "ALTER SEQUENCE failures RESTART",
 			fmt.Sprintf("INSERT INTO failure VALUES (%d, '%s')", test.failures, test.state))
 		r := allowed(t, caller)
-		err := l.Append(t.Context(), r)
-		expect(t, name+": no error", err == nil, test.want == 1)
+		expect(t, name+": no error", l.Append(t.Context(), r) == nil, test.want == 1)
 		expect(t, name+": records", recorded(t, s, r.Decision.Ref), test.want)
 	}
 }

@@ -306,8 +306,7 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
 	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "BEGIN").ReadAll()))
-	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
-	noError(t, errOf2(conn.append(params, batch)))
+	noError(t, errOf2(conn.append(appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{}), batch)))
 	look := session(t, s.url)
 	s.now = func() time.Time { return noon }
 	created := async(func() error { return s.EnsurePartitions(context.Background()) })

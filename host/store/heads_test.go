@@ -274,8 +274,7 @@ func TestDatabaseThatWentBack(t *testing.T) {
 				found.Host == "one", "found %+v, want the references %q", found, refs[kept:])
 			s.Probe(t.Context())
 			problems := s.Problems()
-			p := problems[len(problems)-1]
-			holds(t, p.Part == "audit", "the host's problems are %+v", problems)
+			holds(t, problems[len(problems)-1].Part == "audit", "the host's problems are %+v", problems)
 		})
 	}
 }
@@ -332,8 +331,7 @@ func TestForgedAcceptanceIsIgnored(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	appendOne(t, l, allowed(t, caller))
 	appendOne(t, l, allowed(t, caller))
-	conn := session(t, s.url)
-	goBackTo(t, conn, 1)
+	goBackTo(t, session(t, s.url), 1)
 	noError(t, l.Compare(t.Context()))
 	losses := must(s.Losses(t.Context()))(t)
 	forged := must(audit.NewSigner(audit.KeyName, make([]byte, 32)).AcceptLoss(audit.LossAcceptance{

@@ -266,8 +266,7 @@ func (p *plans) add(notice []byte) {
 
 // inspect adds the problems of a plan. found holds the parameters that its subqueries compute.
 func (p *plans) inspect(n planNode, query string, found []string) {
-	table := partitionSuffix.ReplaceAllString(n.Table, "")
-	column, distributed := p.columns[table]
+	column, distributed := p.columns[partitionSuffix.ReplaceAllString(n.Table, "")]
 	problem := func(text string) {
 		query = strings.Join(strings.Fields(query), " ")
 		p.problems = append(p.problems, fmt.Sprintf("%s on %s: %s: %s", n.Type, n.Table, text, query))

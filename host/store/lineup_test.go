@@ -22,8 +22,7 @@ func module(t *testing.T, name, summary string) registry.Module {
 		"name": name, "version": "1.0.0", "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
-	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)
-	return must(registry.OpenModule(wasm))(t)
+	return must(registry.OpenModule(must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)))(t)
 }
 
 func lineupOf(layers ...string) registry.LineupDocument {

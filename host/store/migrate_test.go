@@ -36,8 +36,7 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	expect(t, "records of the first migration",
 		one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"), 1)
 	noError(t, storetest.PutInForce(t.Context(), url))
-	l := ledgerOn(t, s, LedgerConfig{})
-	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
+	noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 	verifyLedger(t, s)
 }
 

@@ -94,8 +94,7 @@ func TestContributionsCountOnce(t *testing.T) {
 		expect(t, "links of a customer", one[int](t, g.s,
 			"SELECT sum(checks) FROM graph_edges WHERE account_id = ?", c.Account), 2*each)
 	}
-	total := one[int](t, g.s, "SELECT sum(applied) FROM graph_progress")
-	expect(t, "the last applied record", total, callers*each)
+	expect(t, "the last applied record", one[int](t, g.s, "SELECT sum(applied) FROM graph_progress"), callers*each)
 }
 
 // A host that stops between reading and applying delays no other, and nothing is applied twice.
@@ -165,8 +164,7 @@ func TestLockedSightingFailsTheApplier(t *testing.T) {
 	must(conn.Exec(t.Context(), "SELECT FROM graph_sightings WHERE node = $1 FOR UPDATE",
 		g.s.node(reputation.Node{Kind: "domain", Value: e.Value})))(t)
 	g.check(0, e, check.Allow)
-	err := g.s.CatchUp(t.Context())
-	expect(t, "the reason", sqlState(err), lockNotAvailable)
+	expect(t, "the reason", sqlState(g.s.CatchUp(t.Context())), lockNotAvailable)
 	exec(t, conn, "COMMIT")
 	noError(t, g.s.CatchUp(t.Context()))
 

@@ -156,8 +156,7 @@ func TestUsage(t *testing.T) {
 		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0},
 		{caller, check.Allow, 0},
 	} {
-		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
-		noError(t, l.Append(t.Context(), r))
+		noError(t, l.Append(t.Context(), at(decided(c.caller, e, c.verdict), now.Add(-c.age))))
 	}
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
 	count := func(d, verdict string, checks int) decision.Count {

@@ -34,8 +34,7 @@ func newGraphTest(t *testing.T, customers int) *graphTest {
 
 // advance moves the clock.
 func (g *graphTest) advance(d time.Duration) {
-	then := g.clock.Load().Add(d)
-	g.clock.Store(&then)
+	g.clock.Store(new(g.clock.Load().Add(d)))
 }
 
 // check records a check by a customer, with linked entities in the same request.
@@ -52,8 +51,7 @@ func (g *graphTest) domain(name string) entity.Entity { return parse(g.t, entity
 func (g *graphTest) aggregate(e entity.Entity) reputation.Aggregate {
 	g.t.Helper()
 	noError(g.t, g.s.CatchUp(g.t.Context()))
-	got := must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)
-	return got[0]
+	return must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)[0]
 }
 
 func subjectOf(e entity.Entity) reputation.Subject {
@@ -71,8 +69,7 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 50)...))
 	g.check(1, e, check.Allow)
 	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
-	public := g.s.PublicCaller()
-	noError(t, g.l.Append(t.Context(), decided(public, e, check.Block)))
+	noError(t, g.l.Append(t.Context(), decided(g.s.PublicCaller(), e, check.Block)))
 	expect(t, "two customers and a caller without a key", g.aggregate(e), reputation.Aggregate{})
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)

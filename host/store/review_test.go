@@ -269,8 +269,7 @@ func TestFeedbackIsOneVote(t *testing.T) {
 // If the reply to a change is lost, the error says that it may have happened; if it was not sent, that it did not.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	p := proxied(t, url)
+	p := proxied(t, postgrestest.Database(t))
 	s := open(t, p.URL, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	var caller check.Caller

@@ -253,8 +253,7 @@ func TestConnectTimeout(t *testing.T) {
 		"postgres://localhost/assay":                    connectTimeout,
 		"postgres://localhost/assay?connect_timeout=10": 10 * time.Second,
 	} {
-		cfg := must(connConfig(url))(t)
-		expect(t, url, cfg.ConnectTimeout, want)
+		expect(t, url, must(connConfig(url))(t).ConnectTimeout, want)
 	}
 }
 

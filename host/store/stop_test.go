@@ -95,8 +95,7 @@ func TestStoppedHosts(t *testing.T) {
 			})
 			var longest time.Duration
 			for range stops {
-				resume := time.After(rand.N(30 * time.Millisecond))
-				<-resume
+				<-time.After(rand.N(30 * time.Millisecond))
 				noError(t, host.Signal(syscall.SIGSTOP))
 				began := time.Now()
 				for _, calls := range []*atomic.Int64{checks, changes} {

@@ -128,8 +128,7 @@ func TestSubscribeFormats(t *testing.T) {
 		"1,https://a.example/x,http://detail.example/?id=1,Other\n")
 	noError(t, z.Close())
 	archive := zip.NewWriter(&zipped)
-	f := must(archive.Create("top-1m.csv"))(t)
-	_, _ = io.WriteString(f, "1,com\n2,a.example\n3,www.b.example\n")
+	_, _ = io.WriteString(must(archive.Create("top-1m.csv"))(t), "1,com\n2,a.example\n3,www.b.example\n")
 	noError(t, archive.Close())
 	s := subscribe(t, "a.example")
 	for name, test := range map[string]struct {

@@ -222,8 +222,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	const events, hosts = 200, 4
-	caller := subscriber(t, s)
-	records := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Review, events)
+	records := decidedMany(subscriber(t, s), parse(t, entity.Domain, "example.org"), check.Review, events)
 	noError(t, l.Append(t.Context(), records...))
 	var mu sync.Mutex
 	claimed := map[string]int{}

@@ -172,8 +172,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 
 // TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
 func TestRefusalsAreCheap(t *testing.T) {
-	c := newClock()
-	l := NewLimiter(c.now)
+	l := NewLimiter(newClock().now)
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	n := testing.AllocsPerRun(1000, func() {

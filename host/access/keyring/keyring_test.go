@@ -127,11 +127,9 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 func checkModes(t *testing.T, dir, path string) {
 	t.Helper()
 	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
-		info := expect.Value(os.Stat(name))(t)
-		expect.Equal(t, "the mode of "+filepath.Base(name), info.Mode().Perm(), want)
+		expect.Equal(t, "the mode of "+filepath.Base(name), expect.Value(os.Stat(name))(t).Mode().Perm(), want)
 	}
-	entries := expect.Value(os.ReadDir(dir))(t)
-	expect.Equal(t, "files in the folder", len(entries), 1)
+	expect.Equal(t, "files in the folder", len(expect.Value(os.ReadDir(dir))(t)), 1)
 }
 
 func TestLoadValidatesTheFile(t *testing.T) {
@@ -323,8 +321,7 @@ func TestRemoveGeneration(t *testing.T) {
 	}
 	expect.ErrorText(t, "adding an earlier one", keyring.AddGeneration(file, change), "before that")
 	expect.NoError(t, keyring.RemoveGeneration(file, 2))
-	ring := load(t, file)
-	g := ring.Generations()
+	g := load(t, file).Generations()
 	expect.That(t, len(g) == 2 && g[1].Number == 3 && g[1].From.Equal(change.Add(time.Hour)), "left: %+v", g)
 }
 

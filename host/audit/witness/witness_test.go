@@ -59,8 +59,7 @@ func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (h *history) checkpoint(tb testing.TB, size int64, by *audit.Signer) string {
 	tb.Helper()
 	root := expect.Value(tlog.TreeHash(size, h))(tb)
-	signed := expect.Value(by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)}))(tb)
-	return signed
+	return expect.Value(by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)}))(tb)
 }
 
 // prove returns the function that proves that older trees are the beginning of the one of size leaves.
@@ -119,8 +118,7 @@ func (r *running) post(tb testing.TB, body string) (status int, kind, answer str
 // body returns a request of which the proof is that of tree.
 func body(tb testing.TB, tree *history, old, proved, size int64, checkpoint string) string {
 	tb.Helper()
-	proof := expect.Value(tree.prove(size)(proved))(tb)
-	return witness.Request{Old: old, Proof: proof, Checkpoint: checkpoint}.String()
+	return witness.Request{Old: old, Proof: expect.Value(tree.prove(size)(proved))(tb), Checkpoint: checkpoint}.String()
 }
 
 func TestStatuses(t *testing.T) {
@@ -162,8 +160,7 @@ func TestStatuses(t *testing.T) {
 		expect.That(t, status != http.StatusConflict || kind == "text/x.tlog.size" && answer == c.answer,
 			"409 with %q of type %s", answer, kind)
 		if status != http.StatusOK { // what was refused changed nothing
-			lines := expect.Value(w.client().Cosign(t.Context(), at12, tree.prove(12)))(t)
-			verified(t, at12+lines, w.key)
+			verified(t, at12+expect.Value(w.client().Cosign(t.Context(), at12, tree.prove(12)))(t), w.key)
 		}
 	})
 }
@@ -172,8 +169,7 @@ func TestStatuses(t *testing.T) {
 func signedByStranger(tb testing.TB, checkpoint string) string {
 	tb.Helper()
 	text, _, _ := strings.Cut(checkpoint, "\n\n")
-	forged := expect.Value(note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0))))(tb)
-	return string(forged)
+	return string(expect.Value(note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0))))(tb))
 }
 
 // stranger is the name of a log with a key that nobody trusts.
@@ -201,8 +197,7 @@ func TestTwoWitnesses(t *testing.T) {
 	}
 	for _, size := range []int64{0, 1, 255, 256, 300} {
 		first := expect.Value(cosign(tree, size, one))(t)
-		second := expect.Value(cosign(tree, size, two))(t)
-		verified(t, tree.checkpoint(t, size, signer)+first+second, one.key, two.key)
+		verified(t, tree.checkpoint(t, size, signer)+first+expect.Value(cosign(tree, size, two))(t), one.key, two.key)
 		two.stop()
 		two = start(t, dir, "two.example", 3)
 	}

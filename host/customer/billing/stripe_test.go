@@ -108,8 +108,7 @@ func TestPacedCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i, waits := range []bool{false, true} {
-		request := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t)
-		response, err := client.Do(request)
+		response, err := client.Do(expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t))
 		expect.That(t, (err != nil) == waits, "call %d: %v", i, err)
 		if err == nil {
 			expect.NoError(t, response.Body.Close())

@@ -72,8 +72,7 @@ func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error
 		q.failures--
 		return 0, false, errUnavailable
 	}
-	i := slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })
-	e := q.events[i]
+	e := q.events[slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })]
 	q.sent[e.Ref] = append(q.sent[e.Ref], o.EndedAt.Add(-o.Took).Sub(e.added))
 	e.tries++
 	if e.settled = o.Delivered || e.tries == 4; e.settled {
@@ -352,7 +351,6 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
-	s := newSender(newGuard(t), nil, nil, storetest.Discard())
-	o := s.send(d)
+	o := newSender(newGuard(t), nil, nil, storetest.Discard()).send(d)
 	expect.That(t, !o.Delivered && o.Error != "" && !o.EndedAt.IsZero(), "%+v", o)
 }

@@ -251,8 +251,7 @@ func TestDownloadFails(t *testing.T) {
 func TestOpenWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	var downloads atomic.Int32
-	dir := reachable(t)
-	cfg := Config{Dir: dir, folders: []string{}, repository: repository(t, nil, &downloads)}
+	cfg := Config{Dir: reachable(t), folders: []string{}, repository: repository(t, nil, &downloads)}
 	for _, offline := range []bool{false, true} {
 		var stages []string
 		cfg.Offline = offline

@@ -38,8 +38,7 @@ func killedDuringInitdb(t *testing.T) bool {
 	expect.NoError(t, err)
 	other.kill()
 	complete := isFolder(filepath.Join(dir, "postgres"))
-	c := mustOpen(t, Config{Dir: dir})
-	ask(t, c.URL(), "SELECT 'alive'")
+	ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
 	return !complete
 }
 
@@ -62,8 +61,7 @@ func TestInterruptedCreation(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
 			expect.NoError(t, leave(dir))
-			c := mustOpen(t, Config{Dir: dir})
-			ask(t, c.URL(), "SELECT 'alive'")
+			ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
 			left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
 			expect.That(t, left == nil, "Open left %v", left)
 		})
