@@ -61,9 +61,8 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		}, entity.Email)
 		f.swap(1, batched, other)
 		go func() {
-			if _, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch), nil); err != nil {
-				t.Error(err)
-			}
+			_, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch), nil)
+			expect.That(t, err == nil, "%v", err)
 		}()
 		synctest.Wait() // the first check of the batch is judged, and the others wait
 		go func() {
@@ -211,9 +210,8 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	f := newFixture(t, "only")
 	f.appendErr = &check.QuotaError{Quota: 10, Needed: 1, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
 	for range 2 {
-		if _, err := f.check(aDomain); !errors.Is(err, f.appendErr) && err.Error() != f.appendErr.Error() {
-			t.Fatal(err)
-		}
+		_, err := f.check(aDomain)
+		expect.Must(t, errors.Is(err, f.appendErr) || err.Error() == f.appendErr.Error(), "%v", err)
 	}
 	test := f.caller
 	test.Limits.Test = true

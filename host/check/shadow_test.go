@@ -165,12 +165,10 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		left    int
 	}
 	expect.Each(t, map[string]testCase{
-		"all is well": {func(setup) {}, 1, 0},
-		"a fact of the host's own is missing": {func(s setup) {
-			s.fixture.Shadow.Collector = noFacts{}
-		}, 0, 1},
-		"the call was not completed": {fails(errors.New("no time")), 0, 1},
-		"the layer fails":            {fails(&check.Failure{Reason: check.Trap}), 1, 0},
+		"all is well":                         {func(setup) {}, 1, 0},
+		"a fact of the host's own is missing": {func(s setup) { s.fixture.Shadow.Collector = noFacts{} }, 0, 1},
+		"the call was not completed":          {fails(errors.New("no time")), 0, 1},
+		"the layer fails":                     {fails(&check.Failure{Reason: check.Trap}), 1, 0},
 		"no processor is free": {func(s setup) {
 			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
 		}, 0, 1},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -192,13 +191,9 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	}
 	expect := func(r commandRun, code int, want string) {
 		t.Helper()
-		if r.Code != code || !strings.Contains(r.Output, want) {
-			t.Errorf("assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want,
-				r.Output)
-		}
-		if len(r.Files) > 0 {
-			t.Fatalf("assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
-		}
+		expect.That(t, r.Code == code && strings.Contains(r.Output, want),
+			"assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want, r.Output)
+		expect.Must(t, len(r.Files) <= 0, "assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
 	}
 	for i, r := range RunInEmptyFolder(t, lines) {
 		code := 1
@@ -219,10 +214,9 @@ func TestNamedInstallation(t *testing.T) {
 	check := func(runs []commandRun) {
 		t.Helper()
 		for _, r := range runs {
-			if r.Code != 1 || !strings.Contains(r.Output, installation.ErrNoInstallation.Error()+" in ") ||
-				strings.Contains(r.Output, "built-in") || len(r.Files) > 0 {
-				t.Errorf("assay %q: exit code %d, files %q\n%s", r.Args, r.Code, r.Files, r.Output)
-			}
+			expect.That(t, r.Code == 1 && strings.Contains(r.Output, installation.ErrNoInstallation.Error()+" in ") &&
+				!strings.Contains(r.Output, "built-in") && len(r.Files) <= 0, "assay %q: exit code %d, files %q\n%s",
+				r.Args, r.Code, r.Files, r.Output)
 		}
 	}
 	rows := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
@@ -273,9 +267,7 @@ func TestLostSecret(t *testing.T) {
 	for range 2 { // the second start finds no more than the first
 		expect.ErrorText(t, "a lost secret", open(lost), "whose secret was not at "+filepath.Join(lost, "secret"))
 	}
-	if _, err := os.Stat(filepath.Join(lost, "secret")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a secret was left: %v", err)
-	}
+	expect.Error(t, "the secret", expect.ErrorOf(os.Stat(filepath.Join(lost, "secret"))), fs.ErrNotExist)
 	expect.Value((&installation.Config{DataDir: other}).CreateInstallation())(t)
 	expect.Error(t, "another secret", open(other), store.ErrOtherSecret)
 	expect.Value((&installation.Config{DataDir: other}).LoadInstallation())(t) // it is kept
@@ -302,12 +294,9 @@ func TestBuiltInLineup(t *testing.T) {
 	m := &measurement.Measurement{Document: expect.Value(installation.ReadDocument(""))(t)}
 	expect.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
-		if err == nil && scored.Score != decision.Score {
-			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)
-		}
+		expect.That(t, err != nil || scored.Score == decision.Score, "measured: %d, a check: %d", scored.Score,
+			decision.Score)
 		return err
 	}))
-	if _, err := os.Stat(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data directory: %v", err)
-	}
+	expect.Error(t, "the data directory", expect.ErrorOf(os.Stat(cfg.DataDir)), fs.ErrNotExist)
 }

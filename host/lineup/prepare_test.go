@@ -131,9 +131,7 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 		return nil, nil
 	})
 	other := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
-	closed := func(what string) {
-		expect.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 })
-	}
+	closed := func(what string) { expect.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 }) }
 	expect.Equal(t, "withdrawn", h.propose(t, "cand_1", other).Progress, fleet.Ready)
 	expect.Equal(t, "open plugins", h.openPlugins(), 2)
 	expect.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))

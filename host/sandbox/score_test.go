@@ -143,12 +143,8 @@ func TestAnswers(t *testing.T) {
 	emitRepeatedly := func(n int) code {
 		return func(g *guest) []byte { return repeat(n, g.signal(1, codeOne, "Because")) }
 	}
-	emitCode := func(code string) code {
-		return func(g *guest) []byte { return g.signal(1, code, "Because") }
-	}
-	emitText := func(text string) code {
-		return func(g *guest) []byte { return g.signal(1, codeOne, text) }
-	}
+	emitCode := func(code string) code { return func(g *guest) []byte { return g.signal(1, code, "Because") } }
+	emitText := func(text string) code { return func(g *guest) []byte { return g.signal(1, codeOne, text) } }
 	threats := func(names ...string) code {
 		return func(g *guest) []byte {
 			var body []byte
@@ -205,9 +201,8 @@ func TestAnswers(t *testing.T) {
 			result, err := p.Score(t.Context(), facts("example.org", ""))
 			if test.want.failure != "" {
 				failure := failureOf(t, err)
-				if failure.Reason != test.want.failure || !strings.Contains(failure.Err.Error(), test.want.text) {
-					t.Errorf("%v, want %s with %q", failure, test.want.failure, test.want.text)
-				}
+				expect.That(t, failure.Reason == test.want.failure && strings.Contains(failure.Err.Error(),
+					test.want.text), "%v, want %s with %q", failure, test.want.failure, test.want.text)
 				continue
 			}
 			expect.NoError(t, err)
@@ -288,9 +283,7 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 		return func(g *guest) []byte { return g.signal(points, code, text) }
 	}
 	threat := func(g *guest) []byte { return g.threat(spelled) }
-	running := func(code ...[]byte) func(*guest) []byte {
-		return func(*guest) []byte { return concat(code...) }
-	}
+	running := func(code ...[]byte) func(*guest) []byte { return func(*guest) []byte { return concat(code...) } }
 	type testCase struct {
 		code func(*guest) []byte
 		want string

@@ -291,34 +291,32 @@ func TestLogRotation(t *testing.T) {
 	line := func(age time.Duration) string {
 		return `{"time":"` + now.Add(-age).Format(time.RFC3339Nano) + `","msg":"ready"}` + "\n"
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		text  string
 		files int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"lines of today":                {line(23 * time.Hour), 1},
 		"lines of yesterday":            {line(24 * time.Hour), 2},
 		"lines of yesterday and today":  {line(25*time.Hour) + line(time.Hour), 2},
 		"a line from the future":        {line(-time.Hour), 2},
 		"an empty file":                 {"", 1},
 		"a file that starts mid-record": {"ready\"}\n" + line(0), 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
-			_, log, err := OpenLog(dir, t.Output())
-			expect.NoError(t, err)
-			defer log.Close()
-			for range 2 {
-				expect.NoError(t, log.RotateIfDue(now))
-			}
-			files, err := filepath.Glob(filepath.Join(dir, "*"))
-			expect.That(t, err == nil && len(files) == test.files, "files %v, error %v, want %d files", files, err,
-				test.files)
-			// The file's first line is up to a day older than its last, and the deletion up to a day late.
-			expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		dir := t.TempDir()
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
+		_, log, err := OpenLog(dir, t.Output())
+		expect.NoError(t, err)
+		defer log.Close()
+		for range 2 {
+			expect.NoError(t, log.RotateIfDue(now))
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		expect.That(t, err == nil && len(files) == test.files, "files %v, error %v, want %d files", files, err,
+			test.files)
+		// The file's first line is up to a day older than its last, and the deletion up to a day late.
+		expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
+	})
 }
 
 func TestLogRotationWithoutFile(t *testing.T) {
@@ -327,9 +325,7 @@ func TestLogRotationWithoutFile(t *testing.T) {
 	if err == nil {
 		err = log.RotateIfDue(time.Now())
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	expect.That(t, err == nil, "%v", err)
 }
 
 // TestLogLines checks that every line reaches the file, in order, whoever writes it.

@@ -174,9 +174,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		"--force", "--reason", "a test")
 
 	body := `{"iban":"AT262011143337761740"}`
-	now := func() registry.LineupRevision {
-		return expect.Value(store.ActiveLineup(t.Context()))(t)
-	}
+	now := func() registry.LineupRevision { return expect.Value(store.ActiveLineup(t.Context()))(t) }
 	expect.Until(t, "the layer to fail", func() bool { return hosttest.CheckOnce(host, keys[0], body).Degraded() })
 	expect.Until(t, "the layer to be moved to shadow", func() bool {
 		for i, key := range slices.Backward(keys) { // the first has failed already: all agree at the first finding

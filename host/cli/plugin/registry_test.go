@@ -108,10 +108,8 @@ func TestRegistryRefusals(t *testing.T) {
 					"mediaType": "application/vnd.oci.image.index.v1+json"}`))
 			}},
 		"an older version under its tag": {from: "2.0.0",
-			want: "refused, other name: the tag is 2.0.0, and the plugin's version 1.0.0",
-			tamper: func(t *testing.T, repository string) {
-				p.replaceTag(t, repository, "2.0.0", "1.0.0")
-			}},
+			want:   "refused, other name: the tag is 2.0.0, and the plugin's version 1.0.0",
+			tamper: func(t *testing.T, repository string) { p.replaceTag(t, repository, "2.0.0", "1.0.0") }},
 		"another name": {want: "refused, other name: the repository is ", tamper: changed(func(m map[string]any) {
 			m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
 		})},
@@ -170,9 +168,8 @@ func TestRegistryRefusals(t *testing.T) {
 			}
 			before, _ := os.ReadFile(out)
 			hosttest.Has(t, p.does(t, 1, trust, "pull", reference, "-o", out), test.want)
-			if after, _ := os.ReadFile(out); !bytes.Equal(before, after) {
-				t.Error("the file was written")
-			}
+			after, _ := os.ReadFile(out)
+			expect.That(t, bytes.Equal(before, after), "the file was written")
 		})
 	}
 }

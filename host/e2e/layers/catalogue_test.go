@@ -100,9 +100,7 @@ func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string 
 			item("Worth", "%s", worth)
 		}
 		shown, ok := examples[s.Code]
-		if !ok {
-			t.Errorf("no case of %s emits %s", m.Name, s.Code)
-		}
+		expect.That(t, ok, "no case of %s emits %s", m.Name, s.Code)
 		item("Example", "%s", shown.input)
 		item("Result", "%s", shown.result)
 		if s.Remedy != "" {
@@ -130,9 +128,7 @@ func examplesOf(t *testing.T, m registry.Module) map[string]example {
 		}
 		again, err := rehearsal.Run(t.Context(), plugin, rehearsal.Subject{Type: r.Call.Type,
 			Value: cases[i].Value, Country: cases[i].Country, Facts: cases[i].Facts})
-		if err != nil {
-			t.Error(err)
-		}
+		expect.That(t, err == nil, "%v", err)
 		expect.NoDiff(t, r.Name+": the second call", r.Call, again, cmpopts.IgnoreFields(again, "Micros"))
 		if r.Call.Outcome != rehearsal.Scored {
 			continue

@@ -142,9 +142,7 @@ func TestBudgets(t *testing.T) {
 			box := sandboxOf(t, nil)
 			plugin, err := box.OpenShared(t.Context(), m) // the costlier way: the guest collects its garbage
 			expect.NoError(t, err)
-			defer func() {
-				expect.NoError(t, plugin.Close(t.Context()))
-			}()
+			defer func() { expect.NoError(t, plugin.Close(t.Context())) }()
 			most, on := int64(0), ""
 			for _, kind := range m.Manifest.Entities {
 				for _, value := range costlyValues()[entity.Type(kind)] {
@@ -212,9 +210,7 @@ func longFacts() entity.Facts {
 	for i := range names {
 		names[i] = string(rune('a'+i)) + name[1:]
 	}
-	repeated := func(n int, text string) string {
-		return strings.Join(slices.Repeat([]string{text}, n), " ")
-	}
+	repeated := func(n int, text string) string { return strings.Join(slices.Repeat([]string{text}, n), " ") }
 	return entity.Facts{
 		"dns.status": "ok", "dns.zone": "ok", "dns.networks": "32", "dns.ttl": "1", "dns.alias": name,
 		"dns.a": repeated(8, "255.255.255.254"), "dns.aaaa": repeated(8, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"),
@@ -322,9 +318,8 @@ func TestGoodEvidenceClears(t *testing.T) {
 		worth := document.Layers[item].Weight.For(string(tc.field.Type)) * float64(tc.points) / 100
 		expect.That(t, with[at].Contribution <= -worth+1e-9, "%s: the layer adds %.2f, want at most %.2f", name,
 			with[at].Contribution, -worth)
-		if !slices.ContainsFunc(with[at].Signals, func(s check.Signal) bool { return s.Text == tc.text }) {
-			t.Errorf("%s: signals %+v, want %q", name, with[at].Signals, tc.text)
-		}
+		expect.That(t, slices.ContainsFunc(with[at].Signals, func(s check.Signal) bool { return s.Text == tc.text }),
+			"%s: signals %+v, want %q", name, with[at].Signals, tc.text)
 	}
 }
 

@@ -188,9 +188,8 @@ func TestPoisoning(t *testing.T) {
 	}
 
 	// Removing the attacker's sightings restores the scores.
-	if _, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account)
+	expect.NoError(t, err)
 	for _, v := range victims {
 		if d := m.score(v.Type, v.Value); d.Score != before[v.Type] {
 			t.Errorf("%s scores %d without the attacker, %d before", v.Value, d.Score, before[v.Type])
@@ -226,9 +225,8 @@ func TestImportedList(t *testing.T) {
 	}
 	d = m.score(entity.Domain, like)
 	want := "Differs in 1 of 19 letters from blumenwiese-angebote.shop, listed by Shops as scam"
-	if d.Score <= before[1] || !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return s.Text == want }) {
-		t.Errorf("a similar domain: %d, %v", d.Score, d.Signals)
-	}
+	expect.That(t, d.Score > before[1] && slices.ContainsFunc(d.Signals,
+		func(s check.Signal) bool { return s.Text == want }), "a similar domain: %d, %v", d.Score, d.Signals)
 	for customer := range 3 {
 		m.check(customer, domain(listed))
 	}

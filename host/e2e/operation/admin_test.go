@@ -143,9 +143,8 @@ func TestFirstRun(t *testing.T) {
 	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
-			if err := os.RemoveAll(location); err != nil {
-				t.Error(err)
-			}
+			err := os.RemoveAll(location)
+			expect.That(t, err == nil, "%v", err)
 		}
 	})
 	host := hosttest.StartHost(t, dir, "")

@@ -43,9 +43,7 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 		cfg.ProbeInterval = patient
 	}
 	r := resolver.New(cfg)
-	t.Cleanup(func() {
-		expect.NoError(t, r.Close())
-	})
+	t.Cleanup(func() { expect.NoError(t, r.Close()) })
 	return r
 }
 
@@ -242,9 +240,8 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if _, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err != nil {
-				t.Error(err)
-			}
+			_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
+			expect.That(t, err == nil, "%v", err)
 		})
 	}
 	wg.Wait()

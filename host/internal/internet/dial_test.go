@@ -25,8 +25,7 @@ func TestGuardedDial(t *testing.T) {
 			conn.Close()
 		}
 		var refused *net.OpError
-		if err == nil || !errors.As(err, &refused) || !strings.Contains(err.Error(), "not a public address") {
-			t.Errorf("dial(%s) = %v, want a refusal", address, err)
-		}
+		expect.That(t, err != nil && errors.As(err, &refused) && strings.Contains(err.Error(), "not a public address"),
+			"dial(%s) = %v, want a refusal", address, err)
 	}
 }

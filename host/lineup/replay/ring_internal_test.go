@@ -223,9 +223,8 @@ func TestRingIsSafeForConcurrentUse(t *testing.T) {
 			for range 50 {
 				r.Erase(named("abcdefgh"[i]))
 				r.newest(func(c remembered) bool {
-					if _, err := decode(c.content); err != nil {
-						t.Error(err)
-					}
+					_, err := decode(c.content)
+					expect.That(t, err == nil, "%v", err)
 					return true
 				})
 			}

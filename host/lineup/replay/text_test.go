@@ -96,9 +96,7 @@ func TestReportText(t *testing.T) {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	a, b := reports()
-	text := func(r *replay.Report) json.RawMessage {
-		return expect.Value(json.Marshal(r))(t)
-	}
+	text := func(r *replay.Report) json.RawMessage { return expect.Value(json.Marshal(r))(t) }
 	stored := expect.Value(replay.MergeStored(text(a), nil, text(b), text(a)))(t)
 	expect.Failure(t, expect.ErrorOf(replay.MergeStored(json.RawMessage("{"))), "a damaged report was merged")
 	want := replay.Merge(a, b, a)

@@ -320,9 +320,8 @@ func TestUnknownFacts(t *testing.T) {
 	f, rows := example()
 	f.unknown = "bank.example"
 	r := measure(t, f, rows, eval.Options{})
-	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
-		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
-	}
+	expect.That(t, r.Types[0].Unknown == 1 && strings.Contains(strings.Join(r.Warnings, "\n"),
+		"did not respond in time: 1"), "%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
 }
 
 // A held-out score replaces the layer's own in every figure, and in the explanation of errors.

@@ -132,11 +132,9 @@ func TestPluginRows(t *testing.T) {
 	s.add(entity.Email, true, "feed", 1)
 	s.add(entity.Email, true, "feed", 1)
 	r := s.plugin(t)
-	if len(r.Types) != 1 || r.Types[0].N != 1200 || !slices.ContainsFunc(r.Warnings, func(w string) bool {
-		return strings.HasPrefix(w, "email: nothing can be measured")
-	}) {
-		t.Errorf("%d types, warnings %q", len(r.Types), r.Warnings)
-	}
+	expect.That(t, len(r.Types) == 1 && r.Types[0].N == 1200 && slices.ContainsFunc(r.Warnings,
+		func(w string) bool { return strings.HasPrefix(w, "email: nothing can be measured") }), "%d types, warnings %q",
+		len(r.Types), r.Warnings)
 	errors := r.Types[0].Errors
 	expect.That(t, len(errors.Benign) == 2 && errors.Benign[0].Score >= errors.Benign[1].Score &&
 		errors.Benign[0].Score >= 20 && len(errors.Malicious) == 2 && errors.Malicious[0].Score == 0, "%+v", errors)

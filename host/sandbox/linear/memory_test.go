@@ -151,9 +151,7 @@ func TestMisuse(t *testing.T) {
 		m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize))(t)
 		m.Allocate(0, 0)
 		func() {
-			defer func() {
-				expect.That(t, recover() != nil, "two instantiations were accepted")
-			}()
+			defer func() { expect.That(t, recover() != nil, "two instantiations were accepted") }()
 			m.Allocate(0, 0)
 		}()
 		expect.That(t, len(m.Reallocate(3*pageSize)) == 3*pageSize && m.Reallocate(2*pageSize) == nil &&

@@ -76,9 +76,7 @@ func through(table, at byte) []byte { return add(0x41, 5, 0x41, at, opCallIndire
 func three(a, b, c int64) []byte {
 	return cat([]byte{0x41}, s(a), []byte{0x41}, s(b), []byte{0x41}, s(c))
 }
-func stored(op byte, at int64) []byte {
-	return add(cat([]byte{0x41}, s(at), []byte{op, 0, 0})...)
-}
+func stored(op byte, at int64) []byte { return add(cat([]byte{0x41}, s(at), []byte{op, 0, 0})...) }
 
 // runCode returns the body of run. Local 0 is the argument, local 1 the i64 accumulator, local 2 an i32.
 func runCode() []byte {
@@ -199,9 +197,8 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 	m := mustInstrument(t, everything())
 	want := []Global{{"assay.global.0", I32}, {"assay.global.1", I64}, {"assay.global.2", F32},
 		{"assay.global.4", FuncRef}, {"assay.global.5", ExternRef}}
-	if diff := cmp.Diff(want, m.Globals); diff != "" {
-		t.Fatal(diff)
-	}
+	diff := cmp.Diff(want, m.Globals)
+	expect.Must(t, diff == "", "%v", diff)
 	guest := newHost(t, compiler(), &fuelSupply{slice: 1000, refills: -1}).mustStart(t, m.Wasm)
 	for _, g := range m.Globals {
 		x, ok := guest.ExportedGlobal(g.Name).(api.MutableGlobal)
@@ -229,10 +226,8 @@ func TestModuleDescribesOriginal(t *testing.T) {
 		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
 			"ref.func", "table.fill", "table.set"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-	if text := got.Exports[0].Signature.String(); text != "(i32) -> (i64)" {
-		t.Error(text)
-	}
+	diff := cmp.Diff(want, got)
+	expect.Must(t, diff == "", "%v", diff)
+	text := got.Exports[0].Signature.String()
+	expect.That(t, text == "(i32) -> (i64)", "%v", text)
 }

@@ -15,24 +15,20 @@ import (
 
 // Test modules are assembled from the bytes of their sections.
 
-func cat(parts ...[]byte) []byte              { return slices.Concat(parts...) }
-func u(x uint32) []byte                       { return appendU32(nil, x) }
-func s(x int64) []byte                        { return appendS64(nil, x) }
-func str(name string) []byte                  { return appendName(nil, name) }
-func vec(items ...[]byte) []byte              { return cat(u(uint32(len(items))), cat(items...)) }
-func sized(b []byte) []byte                   { return cat(u(uint32(len(b))), b) }
-func repeat(n int, item ...byte) []byte       { return bytes.Repeat(item, n) }
-func locals(n uint32, t ValueType) [][]byte   { return [][]byte{cat(u(n), []byte{byte(t)})} }
-func section(id byte, items ...[]byte) []byte { return rawSection(id, vec(items...)) }
-func rawSection(id byte, content []byte) []byte {
-	return appendSection(nil, id, content)
-}
-func module(sections ...[]byte) []byte { return cat(magic, cat(sections...)) }
+func cat(parts ...[]byte) []byte                { return slices.Concat(parts...) }
+func u(x uint32) []byte                         { return appendU32(nil, x) }
+func s(x int64) []byte                          { return appendS64(nil, x) }
+func str(name string) []byte                    { return appendName(nil, name) }
+func vec(items ...[]byte) []byte                { return cat(u(uint32(len(items))), cat(items...)) }
+func sized(b []byte) []byte                     { return cat(u(uint32(len(b))), b) }
+func repeat(n int, item ...byte) []byte         { return bytes.Repeat(item, n) }
+func locals(n uint32, t ValueType) [][]byte     { return [][]byte{cat(u(n), []byte{byte(t)})} }
+func section(id byte, items ...[]byte) []byte   { return rawSection(id, vec(items...)) }
+func rawSection(id byte, content []byte) []byte { return appendSection(nil, id, content) }
+func module(sections ...[]byte) []byte          { return cat(magic, cat(sections...)) }
 
 // fn returns a function body with groups of locals. It appends end to the code.
-func fn(locals [][]byte, code ...byte) []byte {
-	return sized(cat(vec(locals...), code, []byte{opEnd}))
-}
+func fn(locals [][]byte, code ...byte) []byte { return sized(cat(vec(locals...), code, []byte{opEnd})) }
 
 func sig(params, results string) []byte {
 	return cat([]byte{0x60}, sized([]byte(params)), sized([]byte(results)))

@@ -115,9 +115,7 @@ func TestGrowth(t *testing.T) {
 			section(idMemory, memory), section(idExport, export("run", FunctionKind, 0)),
 			section(idCode, fn(nil, code...)))
 	}
-	growMemory := func(limits ...byte) []byte {
-		return grow([]byte{0x70, 0, 1}, limits, 0x20, 0, 0x40, 0)
-	}
+	growMemory := func(limits ...byte) []byte { return grow([]byte{0x70, 0, 1}, limits, 0x20, 0, 0x40, 0) }
 	tableUpTo255 := grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, 0xd0, 0x70, 0x20, 0, 0xfc, 15, 0)
 	for name, c := range map[string]struct {
 		wasm []byte

@@ -29,9 +29,7 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 	s = New(cfg)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	t.Cleanup(func() {
-		expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
-	})
+	t.Cleanup(func() { expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served)) })
 	return "http://" + l.Addr().String(), s
 }
 

@@ -192,11 +192,9 @@ func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	const clients = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4C"
 	for name, send := range map[string]func(*site) reply{
-		"check": func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
-		"error": func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
-		"panic": func(s *site) reply {
-			return s.ask(t, panicKey, "POST /api/check", exampleBody)
-		},
+		"check":        func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
+		"error":        func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
+		"panic":        func(s *site) reply { return s.ask(t, panicKey, "POST /api/check", exampleBody) },
 		"page":         func(s *site) reply { return s.send(t, "GET", "/page", "", requestHeader, clients) },
 		"unknown path": func(s *site) reply { return s.send(t, "GET", "/none", "") },
 		"malformed":    func(s *site) reply { return s.exchange(t, "GET /healthz HTTP/1.1\r\nHost: x:0\r\n\r\n")[0] },

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -158,9 +157,7 @@ func testSecondTestPayment(t *testing.T, s *site) {
 // TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
 func TestClosedCheckout(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) {
-		c.Billing.Provider.(*billing.TestCheckout).Closed = true
-	})
+	s := serve(t, func(c *Config) { c.Billing.Provider.(*billing.TestCheckout).Closed = true })
 	v := s.visit(t)
 	v.get("/").is(200, "Not for sale on this host")
 	v.lacks("Subscribe to", "est mode")
@@ -362,9 +359,8 @@ func TestConcurrentPayments(t *testing.T) {
 	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
 	expect.NoError(t, s.cfg.Billing.Refresh(t.Context()))
-	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
-	}
+	expect.Error(t, "after the subscription ended, the key", expect.ErrorOf(s.store.Authenticate(t.Context(), key)),
+		check.ErrUnauthorized)
 }
 
 // testChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.

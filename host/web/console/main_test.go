@@ -109,9 +109,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	t.Cleanup(func() {
 		// Shutdown alone ends no server that has not begun to serve yet.
 		expect.NoError(t, errors.Join(listener.Close(), <-served))
-		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		err := server.Shutdown()
+		expect.That(t, err == nil || errors.Is(err, net.ErrClosed), "%v", err)
 	})
 	s.url = "http://" + listener.Addr().String()
 	return s
