@@ -49,8 +49,7 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	files := expect.Value(filepath.Glob("../sdk/*.go"))(t)
-	for _, file := range files {
+	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
@@ -186,8 +185,7 @@ func TestBuildCache(t *testing.T) {
 	}
 
 	put(t, s.Root, "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n")
-	changed := build(t, s)
-	expect.That(t, changed.Digest != first.Digest, "different code built the same module")
+	expect.That(t, build(t, s).Digest != first.Digest, "different code built the same module")
 	files := cacheFiles(t, s)
 	expect.That(t, len(files) == 2, "the cache contains %v, want one module per source", keys(files))
 }

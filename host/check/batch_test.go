@@ -90,8 +90,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	m := f.member("reader")
 	m.Facts = []string{"dns.a"}
 	f.swap(1, m)
-	answers := expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
-	for i, a := range answers {
+	for i, a := range expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t) {
 		want := fmt.Sprintf("n%d.example.com", i)
 		expect.Must(t, a.Decision.Query == want, "answer %d is for %s", i, a.Decision.Query)
 	}

@@ -36,8 +36,7 @@ func TestEval(t *testing.T) {
 	file, page := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled+mistaken)), filepath.Join(t.TempDir(),
 		"report.html")
 	text := hosttest.Output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
-	html := hosttest.ReadText(t, page)
-	hosttest.Has(t, html, "<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal")
+	hosttest.Has(t, hosttest.ReadText(t, page), "<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal")
 	hosttest.Has(t, text, "17 rows of rows.jsonl through lineup revision 1",
 		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY")
 	// Measuring records nothing.

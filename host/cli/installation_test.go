@@ -71,8 +71,7 @@ func RunInEmptyFolder(t *testing.T, commands [][]string, env ...string) []comman
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{AsCommands + "=1", "PATH=" + os.Getenv("PATH"), "ASSAY_DNS=off"}, env...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(expect.Value(json.Marshal(runs))(t)), t.Output()
-	printed := expect.Value(cmd.Output())(t)
-	expect.NoError(t, json.Unmarshal(printed, &runs))
+	expect.NoError(t, json.Unmarshal(expect.Value(cmd.Output())(t), &runs))
 	return runs
 }
 

@@ -193,8 +193,7 @@ func TestConfigHidesSecrets(t *testing.T) {
 		"ASSAY_SMTP_URL=smtps://app:" + secret + "@mail.example:465?from=assay%40example.com",
 		"ASSAY_URL=https://assay.example",
 		"ASSAY_DNSBL=" + secret + ".zen.dq.spamhaus.net,domain:" + secret + ".dbl.dq.spamhaus.net"}
-	parser := expect.Value(newParser(&cli{}))(t)
-	for _, f := range settingsOf(parser.Model.Node) {
+	for _, f := range settingsOf(expect.Value(newParser(&cli{}))(t).Model.Node) {
 		if f.Tag.Has("secret") && f.Tag.Get("secret") == "" {
 			environ = append(environ, f.Envs[0]+"="+secret)
 		}
@@ -241,8 +240,7 @@ func TestConfigShowsDerivedDefaults(t *testing.T) {
 // TestSettingsWarnings checks the warnings about variables that are not settings, and about files with secrets.
 func TestSettingsWarnings(t *testing.T) {
 	t.Parallel()
-	parser := expect.Value(newParser(&cli{}))(t)
-	known := settingsOf(parser.Model.Node)
+	known := settingsOf(expect.Value(newParser(&cli{}))(t).Model.Node)
 	type testCase struct {
 		environ []string
 		text    string // of the file

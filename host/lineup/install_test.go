@@ -126,8 +126,7 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false)
 	changed := builtIn(t, "1.0.0", 2)
-	active := install(t, h, changed, "start with changed code", 2, "", false)
-	for i, layer := range active.Lineup.Layers {
+	for i, layer := range install(t, h, changed, "start with changed code", 2, "", false).Lineup.Layers {
 		_, version, _ := layer.Ref()
 		want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]
 		expect.That(t, version == want, "version %s, want %s", version, want)

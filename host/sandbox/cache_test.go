@@ -35,8 +35,7 @@ func sevenPoints(t *testing.T) registry.Module {
 func run(t *testing.T, dir string, m registry.Module) string {
 	t.Helper()
 	log, text := logged()
-	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
-	p := open(t, s, m)
+	p := open(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log}), m)
 	wantScore(t, p, 7)
 	closePlugin(t, p)
 	return text.String()
@@ -51,16 +50,14 @@ func wantScore(t *testing.T, p *Plugin, score int) {
 // compiled returns the only file below a folder.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
-	file := expect.Value(onlyFile(dir))(t)
-	return filepath.Join(dir, file)
+	return filepath.Join(dir, expect.Value(onlyFile(dir))(t))
 }
 
 // codeOf compiles a module as the sandbox does, and returns its code.
 func codeOf(t *testing.T, m registry.Module) *nativeCode {
 	t.Helper()
 	s := sandboxOf(t, 1)
-	metered := expect.Value(instrument(m))(t)
-	p, code, err := s.startIn(t.Context(), m, metered, false, &staging{dir: t.TempDir()})
+	p, code, err := s.startIn(t.Context(), m, expect.Value(instrument(m))(t), false, &staging{dir: t.TempDir()})
 	expect.NoError(t, err)
 	closePlugin(t, p)
 	return code
@@ -116,18 +113,15 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 		"sealed file of another module": func(t *testing.T, file string) {
 			elsewhere := cacheDir(t)
 			g := signalling(99, codeOne, "Because")
-			other := open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest()))
-			closePlugin(t, other)
-			content := expect.Value(os.ReadFile(compiled(t, elsewhere)))(t)
-			write(t, file, content)
+			closePlugin(t, open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest())))
+			write(t, file, expect.Value(os.ReadFile(compiled(t, elsewhere)))(t))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, m := cacheDir(t), sevenPoints(t)
 			run(t, dir, m)
-			file := compiled(t, dir)
-			alter(t, file)
+			alter(t, compiled(t, dir))
 			expect.Equal(t, "logged", run(t, dir, m), "")
 			cache := sandboxWithCache(t, dir).cache
 			code := cache.read(cache.name(m, limitsOf(m)))
@@ -326,8 +320,7 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)
 	start := func(m registry.Module, dir string) error {
-		metered := expect.Value(instrument(m))(t)
-		p, _, err := box.start(t.Context(), m, metered, false, &staging{dir: dir})
+		p, _, err := box.start(t.Context(), m, expect.Value(instrument(m))(t), false, &staging{dir: dir})
 		if err == nil {
 			closePlugin(t, p)
 		}

@@ -160,8 +160,7 @@ func TestHostFunctionsChargeFuel(t *testing.T) {
 			16 * 1024},
 	}, func(t *testing.T, c testCase) {
 		g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
-		p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
-		result, err := scoreOf(p, testEntity)
+		result, err := scoreOf(openIn(t, box, hostileGuest{wasm: g.encode}.module()), testEntity)
 		expect.That(t, err == nil && result.Fuel >= c.fuel && result.Fuel <= c.fuel+2000,
 			"%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
 	})
@@ -204,8 +203,7 @@ func TestTimeNeverDecides(t *testing.T) {
 			return scoreOf(p, testEntity)
 		},
 	}, func(t *testing.T, score func(*Plugin) (check.Result, error)) {
-		p := busy(t, 1)
-		result, err := score(p)
+		result, err := score(busy(t, 1))
 		expect.That(t, err == nil && result.Score == 7, "%+v, %v", result, err)
 	})
 }

@@ -195,8 +195,7 @@ func TestMappedCode(t *testing.T) {
 // mapsFileAt reports whether this process has an executable mapping of a deleted file that begins at an address.
 func mapsFileAt(t *testing.T, address string) bool {
 	t.Helper()
-	maps := expect.Value(os.ReadFile("/proc/self/maps"))(t)
-	for line := range strings.Lines(string(maps)) {
+	for line := range strings.Lines(string(expect.Value(os.ReadFile("/proc/self/maps"))(t))) {
 		if strings.HasPrefix(line, address) {
 			return strings.Contains(line, "r-xp") && strings.Contains(line, "(deleted)")
 		}

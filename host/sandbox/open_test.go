@@ -102,8 +102,7 @@ func TestInitialisationRunsOncePerInstance(t *testing.T) {
 // TestABIListsImportsAndExports compares sections 3, 4 and 9 of sdk/ABI.md with what modules are vetted against.
 func TestABIListsImportsAndExports(t *testing.T) {
 	t.Parallel()
-	text := expect.Value(os.ReadFile("../../sdk/ABI.md"))(t)
-	page := string(text)
+	page := string(expect.Value(os.ReadFile("../../sdk/ABI.md"))(t))
 	for name, signature := range imports[hostModule] {
 		want := fmt.Sprintf("| `%s` | %s |", name, strings.TrimSuffix(signature.String(), " -> ()"))
 		if len(signature.Results) == 1 {
@@ -286,8 +285,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		g := newGuest()
 		p := openGuest(t, g.scoring(g.fact("entity.value", 4096), opDrop, returnScored))
 		fuelFor := func(value string) int64 {
-			result := expect.Value(p.Score(t.Context(), facts(value, "")))(t)
-			return result.Fuel
+			return expect.Value(p.Score(t.Context(), facts(value, "")))(t).Fuel
 		}
 		small, large := fuelFor(sized(64)), fuelFor(sized(64+1024))
 		expect.That(t, large-small == 1024/64, "%d units for 64 bytes, %d for 1024 more", small, large)

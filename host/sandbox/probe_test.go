@@ -91,8 +91,7 @@ func (pr *probe) keepsFacts(t *testing.T) {
 	}
 	want := []check.Signal{{Points: 7, Code: codeOne, Text: "Lengths: 0 0 1 700 4095 4096 9000, count: true"}}
 	for range 3 {
-		got := expect.Value(p.Score(t.Context(), check.Input{Config: config}))(t)
-		expect.NoDiff(t, "result", want, got.Signals)
+		expect.NoDiff(t, "result", want, expect.Value(p.Score(t.Context(), check.Input{Config: config}))(t).Signals)
 	}
 }
 

@@ -113,8 +113,7 @@ func TestLogOfFailures(t *testing.T) {
 		const line = `level=WARN msg="layer lost" layer=spy version=1.2.3 type=email reason=%s ` +
 			`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 ` +
 			"output_bytes_below=4096 failures=%d\n"
-		got := regexp.MustCompile(`time=\S+ `).ReplaceAllString(log.String(), "")
-		expect.Equal(t, "logged", got,
+		expect.Equal(t, "logged", regexp.MustCompile(`time=\S+ `).ReplaceAllString(log.String(), ""),
 			fmt.Sprintf(line, "refused", 1)+fmt.Sprintf(line, "trap", 1)+fmt.Sprintf(line, "refused", 2))
 		has(t, o.Metrics, `assay_layer_outcomes_total{layer="spy",outcome="refused"} 3`)
 	})

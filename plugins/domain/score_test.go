@@ -127,8 +127,7 @@ func TestOwnDomainsScoreZero(t *testing.T) {
 				own = stem + ".com"
 			}
 			own = strings.ReplaceAll(own, "*", "musterstadt")
-			result := sdk.Run(Score, facts(t, entity.Domain, own))
-			for _, s := range result.Signals {
+			for _, s := range sdk.Run(Score, facts(t, entity.Domain, own)).Signals {
 				expect.That(t, s.Points <= 0, "%s of %s: %+v", own, b.Name, s)
 			}
 		}

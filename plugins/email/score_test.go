@@ -56,8 +56,7 @@ func TestWordsReachable(t *testing.T) {
 	for _, word := range strings.Fields(moneyWords + deskWords + fillers) {
 		longest = max(longest, len(word))
 		expect.That(t, mayStartWord(word), "secondLetters rules out %q", word)
-		w := segment(word)
-		expect.That(t, w.whole, "segment does not find %q", word)
+		expect.That(t, segment(word).whole, "segment does not find %q", word)
 	}
 	expect.Equal(t, "the longest word", longest, maxWord)
 }

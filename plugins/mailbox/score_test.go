@@ -39,8 +39,7 @@ func TestRandomCountsMoreAtUnlistedDomains(t *testing.T) {
 		facts["email.local"] = "jane.doe"
 		person := sdk.Run(Score, facts)
 		facts["email.local"] = "x8k2p9q4z"
-		machine := sdk.Run(Score, facts)
-		return sum(machine) - sum(person)
+		return sum(sdk.Run(Score, facts)) - sum(person)
 	}
 	provider := added(sdk.Facts{"email.domain": "gmx.de", "email.provider": "gmx"})
 	unlisted := added(sdk.Facts{"email.domain": "fastgift24.xyz", "domain.suffix": "xyz"})

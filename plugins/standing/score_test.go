@@ -56,8 +56,7 @@ func TestSignalTexts(t *testing.T) {
 			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "12",
 		}, []string{"Registered since 2009, but changed 12 days ago"}},
 	}, func(t *testing.T, tc testCase) {
-		e := expect.Value(entity.Parse(tc.kind, tc.value, ""))(t)
-		facts := sdk.Facts(e.Facts)
+		facts := sdk.Facts(expect.Value(entity.Parse(tc.kind, tc.value, ""))(t).Facts)
 		maps.Copy(facts, tc.facts)
 		var got []string
 		for _, s := range sdk.Run(Score, facts).Signals {

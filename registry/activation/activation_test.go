@@ -268,8 +268,7 @@ func TestPermit(t *testing.T) {
 			test.change(&to.Document)
 			to.Lineup.Revision = 3
 		}
-		err := activation.Permit(activation.Host, from, to)
-		expect.Outcome(t, name, err, test.reason)
+		expect.Outcome(t, name, activation.Permit(activation.Host, from, to), test.reason)
 		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
 		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
 	}

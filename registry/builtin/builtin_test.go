@@ -17,8 +17,7 @@ func TestModules(t *testing.T) {
 	want := map[string]registry.Digest{}
 	if Embedded {
 		source := expect.Value(registry.FindSource(".", nil, slog.Default()))(t)
-		built := expect.Value(source.BuildAll(t.Context(), nil))(t)
-		want = digests(built)
+		want = digests(expect.Value(source.BuildAll(t.Context(), nil))(t))
 	}
 	got := digests(modules)
 	expect.That(t, maps.Equal(got, want), "the modules are %v, want %v", got, want)

@@ -82,8 +82,7 @@ func TestLineupFit(t *testing.T) {
 	fitted := filepath.Join(t.TempDir(), "fitted.json")
 	text := hosttest.Output(t, dir, database, "lineup", "fit", file, "-o", fitted)
 	hosttest.Has(t, text, "Fitted to 16 rows", "out of fold", "BEFORE", "lineup set")
-	data := expect.Value(os.ReadFile(fitted))(t)
-	l := expect.Value(registry.ParseLineup(data))(t)
+	l := expect.Value(registry.ParseLineup(expect.Value(os.ReadFile(fitted))(t)))(t)
 	before := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	expect.That(t, before.Revision == 1 && len(l.Layers) == len(before.Lineup.Layers) &&
 		len(registry.Diff(before.Lineup, l, nil)) != 0 && l.Bands == before.Lineup.Bands, "revision %d, fitted %+v",
@@ -184,8 +183,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	})
 	moved := now()
 	layers := moved.Lineup.Layers
-	last := layers[len(layers)-1]
-	expect.That(t, last.Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
+	expect.That(t, layers[len(layers)-1].Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
 		strings.HasPrefix(moved.Author, "host ") &&
 		strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in "), "in force: %+v", moved)
 	expect.Until(t, "the demotion to be counted", func() bool {

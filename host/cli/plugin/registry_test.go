@@ -204,8 +204,7 @@ func TestPushRefusals(t *testing.T) {
 	pushed := p.does(t, 0, p.trust, "push", file, to)
 	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:", "signed by ana")
 	expect.Equal(t, "pushed again", p.does(t, 0, p.trust, "push", file, to+":1.0.0"), pushed)
-	m := emptyPlugin(t, "probe", "1.0.0")
-	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
+	changed := expect.Value(registry.OpenModule(append(emptyPlugin(t, "probe", "1.0.0").Wasm, 0, 2, 1, 'x')))(t)
 	hosttest.Has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")
 	p.does(t, 0, p.trust, "push", file, to+":latest")
 }
@@ -310,8 +309,7 @@ func TestPluginTravels(t *testing.T) {
 	pushed("refused, other owner: the name probe belongs to bob+", "probe", "1.2.0", key)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	base.Layers = append(base.Layers, registry.LineupLayer{Layer: m.Ref(), Weight: registry.ForAll(1), Mode: "shadow"})
-	with := hosttest.WriteJSON(t, base)
-	assay("Revision 2 is stored", "lineup", "set", with)
+	assay("Revision 2 is stored", "lineup", "set", hosttest.WriteJSON(t, base))
 	assay("chain", "audit", "verify")
 	list("revoked " + m.Digest.String() + "\n")
 	base = hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup

@@ -125,8 +125,7 @@ func looseRows(t *testing.T) map[string][]string {
 func newestOutside(t *testing.T, v *verified) string {
 	t.Helper()
 	var notes []string
-	trees := expect.Value(v.b.Store.Trees(t.Context()))(t)
-	for _, chain := range slices.Sorted(maps.Keys(trees)) {
+	for _, chain := range slices.Sorted(maps.Keys(expect.Value(v.b.Store.Trees(t.Context()))(t))) {
 		notes = append(notes, expect.Value(v.b.Store.NewestCheckpoint(t.Context(), chain))(t))
 	}
 	return hosttest.WriteFile(t, "kept", []byte(strings.Join(notes, "\n")))

@@ -251,8 +251,7 @@ func TestFuelOfLayers(t *testing.T) {
 
 func readFuel(t *testing.T) (table fuelTable) {
 	t.Helper()
-	text := expect.Value(os.ReadFile(fuelFile))(t)
-	err := json.Unmarshal(text, &table)
+	err := json.Unmarshal(expect.Value(os.ReadFile(fuelFile))(t), &table)
 	expect.Must(t, err == nil, "reading %s: %v", fuelFile, err)
 	return table
 }

@@ -56,8 +56,7 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	var facts []entity.Facts
 	for _, kind := range m.Entities {
 		for _, v := range values[kind] {
-			e := expect.Value(entity.Parse(entity.Type(kind), v, ""))(b)
-			facts = append(facts, e.Facts)
+			facts = append(facts, expect.Value(entity.Parse(entity.Type(kind), v, ""))(b).Facts)
 		}
 	}
 	return facts
@@ -298,8 +297,7 @@ func TestGoodEvidenceClears(t *testing.T) {
 		explain := func(facts entity.Facts) []check.Outcome {
 			t.Helper()
 			looked.facts = facts
-			d := expect.Value(checker.Explain(t.Context(), tc.field, ""))(t)
-			return d.Layers
+			return expect.Value(checker.Explain(t.Context(), tc.field, ""))(t).Layers
 		}
 		without, with := explain(nil), explain(tc.facts)
 		at := slices.IndexFunc(with, func(o check.Outcome) bool { return o.Layer == layer })
@@ -343,8 +341,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		score := func(facts entity.Facts) *check.Decision {
 			looked.facts = facts
-			d := expect.Value(checker.Explain(t.Context(), field, ""))(t)
-			return d
+			return expect.Value(checker.Explain(t.Context(), field, ""))(t)
 		}
 		d := score(good)
 		expect.That(t, d.Verdict == check.Allow, "%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)

@@ -167,8 +167,7 @@ func (h *loadHost) capacity(t *testing.T, bodies []string) int {
 	for _, body := range bodies {
 		target.Bodies = append(target.Bodies, []byte(body))
 	}
-	figures := expect.Value(bench.Saturate(t.Context(), target, 64, 2*time.Second))(t)
-	return max(1, int(figures.PerSecond))
+	return max(1, int(expect.Value(bench.Saturate(t.Context(), target, 64, 2*time.Second))(t).PerSecond))
 }
 
 // offer sends the checks at a fixed rate, whether or not earlier ones have finished.

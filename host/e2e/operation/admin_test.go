@@ -70,8 +70,7 @@ func TestAdmin(t *testing.T) {
 // labels may be missing.
 func wantDocumentedMetrics(t *testing.T, scraped string) {
 	t.Helper()
-	page := hosttest.ReadText(t, "../../../docs/metrics.md")
-	for line := range strings.Lines(page) {
+	for line := range strings.Lines(hosttest.ReadText(t, "../../../docs/metrics.md")) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | ")
 		_, labels, _ := strings.Cut(rest, " | ")
 		optional := !strings.HasPrefix(labels, " | ") || strings.Contains(labels, "Absent without ")

@@ -57,8 +57,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 // verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
 func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database string) {
 	t.Helper()
-	keys := verifierKeys(t, dir, database)
-	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(verifierKeys(t, dir, database), "\n")))
 	var result struct {
 		Ref     string
 		Receipt json.RawMessage
@@ -215,6 +214,5 @@ func fetch(t *testing.T, client *http.Client, url string) (*http.Response, strin
 	t.Helper()
 	response := expect.Value(client.Get(url))(t)
 	defer response.Body.Close()
-	text := expect.Value(io.ReadAll(response.Body))(t)
-	return response, string(text)
+	return response, string(expect.Value(io.ReadAll(response.Body))(t))
 }

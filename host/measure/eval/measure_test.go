@@ -264,8 +264,7 @@ func golden(t *testing.T, name, got string) {
 	if *update {
 		expect.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want := expect.Value(os.ReadFile(file))(t)
-	expect.NoDiff(t, name, string(want), got)
+	expect.NoDiff(t, name, string(expect.Value(os.ReadFile(file))(t)), got)
 }
 
 // The figures of a single type are at the top level.

@@ -63,8 +63,7 @@ func TestMeasurePlugin(t *testing.T) {
 		"nothing": {func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 }, true, -.1, .1},
 		"a copy":  {func(_ *rand.Rand, _ bool, a int) int { return a }, true, 1, 1},
 	} {
-		r := pluginSample(test.score).plugin(t)
-		d := r.Types[0]
+		d := pluginSample(test.score).plugin(t).Types[0]
 		expect.That(t, d.AUCGain.Noise == test.noise && d.Recall1.Noise == test.noise && (test.noise ||
 			d.AUCGain.Value >= .05 && d.Recall1.Value >= .2), "%s: AUC %+v, recall %+v", name, d.AUCGain, d.Recall1)
 		expect.That(t, d.AUCGain.Interval[0] <= d.AUCGain.Value && d.AUCGain.Interval[1] >= d.AUCGain.Value,

@@ -125,8 +125,7 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	}
 	metered := func(p policy) wazero.CompiledModule {
 		t.Helper()
-		m := expect.Value(instrument(newProgram(choices, false), DefaultLimits(), p))(t)
-		return compile(m.Wasm)
+		return compile(expect.Value(instrument(newProgram(choices, false), DefaultLimits(), p))(t).Wasm)
 	}
 	plain, counted := compile(newProgram(choices, false)), compile(newProgram(choices, true))
 	defer plain.Close(t.Context())

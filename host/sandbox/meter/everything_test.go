@@ -168,8 +168,7 @@ func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, 
 	burned := int64(-1)
 	for _, slice := range []int64{smallest, math.MaxInt32} {
 		fuel := &fuelSupply{slice: slice, refills: -1}
-		got := observe(t, newHost(t, config, fuel), metered, globals, calls)
-		diff := cmp.Diff(want, got)
+		diff := cmp.Diff(want, observe(t, newHost(t, config, fuel), metered, globals, calls))
 		expect.Must(t, diff == "",
 			"with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice, diff)
 		if slices.Contains(want.Traps, true) {

@@ -43,8 +43,7 @@ func send(t *testing.T, url string, headers ...string) (status int, header http.
 	r.Host = r.Header.Get("Host")
 	response := expect.Value(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	all := expect.Value(io.ReadAll(response.Body))(t)
-	return response.StatusCode, response.Header, string(all)
+	return response.StatusCode, response.Header, string(expect.Value(io.ReadAll(response.Body))(t))
 }
 
 func TestPaths(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 
 func TestResultMatchesTheContract(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	r := s.check(t, `{"domain":"paypa1-secure-login.xyz"}`)
+	r := start(t, Config{}).check(t, `{"domain":"paypa1-secure-login.xyz"}`)
 	r.wellBehaved(t)
 	ref := r.body[strings.Index(r.body, "chk_"):]
 	ref = ref[:strings.Index(ref, `"`)]

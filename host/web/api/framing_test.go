@@ -210,8 +210,7 @@ func TestRouting(t *testing.T) {
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
 			c := s.dial(t)
 			expect.Value(io.WriteString(c, raw))(t)
-			all := expect.Value(io.ReadAll(c))(t)
-			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
+			answer, body, _ := strings.Cut(string(expect.Value(io.ReadAll(c))(t)), "\r\n\r\n")
 			want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "
 			expect.Must(t, strings.HasPrefix(answer, want), "answer %q, want %q", answer, want)
 			expect.That(t, test.allow == "" || strings.Contains(answer, "\r\nAllow: "+test.allow+"\r\n"),

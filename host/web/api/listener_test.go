@@ -31,8 +31,7 @@ func (s *site) dial(t testing.TB) net.Conn {
 func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	t.Helper()
 	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
-	resp := expect.Value(http.ReadResponse(r, nil))(t)
-	return readReply(t, resp)
+	return readReply(t, expect.Value(http.ReadResponse(r, nil))(t))
 }
 
 func TestConnectionsAreLimited(t *testing.T) {

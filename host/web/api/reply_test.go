@@ -79,8 +79,7 @@ func (s *site) send(t testing.TB, method, path, body string, headers ...string) 
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		Timeout: patience}
-	resp := expect.Value(client.Do(req))(t)
-	return readReply(t, resp)
+	return readReply(t, expect.Value(client.Do(req))(t))
 }
 
 func readReply(t testing.TB, resp *http.Response) reply {

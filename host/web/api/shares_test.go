@@ -100,8 +100,7 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 		"ledger": &check.UnavailableError{Part: "ledger", Err: errors.New("the queue is full")},
 	} {
 		var seen reasons
-		s := start(t, Config{Checker: &refuser{err: err}, Refused: seen.add})
-		s.check(t, exampleBody).is(t, want, 503)
+		start(t, Config{Checker: &refuser{err: err}, Refused: seen.add}).check(t, exampleBody).is(t, want, 503)
 		expect.NoDiff(t, "reasons", []string{want}, seen.seen)
 	}
 }

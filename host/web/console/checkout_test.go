@@ -157,8 +157,7 @@ func testSecondTestPayment(t *testing.T, s *site) {
 // TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
 func TestClosedCheckout(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) { c.Billing.Provider.(*billing.TestCheckout).Closed = true })
-	v := s.visit(t)
+	v := serve(t, func(c *Config) { c.Billing.Provider.(*billing.TestCheckout).Closed = true }).visit(t)
 	v.get("/").is(200, "Not for sale on this host")
 	v.lacks("Subscribe to", "est mode")
 	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans; nothing was charged.")

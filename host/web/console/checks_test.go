@@ -186,8 +186,7 @@ func TestTallies(t *testing.T) {
 	counts := []decision.Count{{Key: "a", Verdict: "allow", Checks: 1}, {Key: "b", Verdict: "block", Checks: 3},
 		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
 	got := tallies(counts, func(c decision.Count) string { return c.Key })
-	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
-	expect.NoDiff(t, "tallies", want, got)
+	expect.NoDiff(t, "tallies", []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}, got)
 }
 
 func TestDownloadChecks(t *testing.T) {
@@ -212,8 +211,7 @@ func TestDownloadChecks(t *testing.T) {
 		v.at.body)
 	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
 	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
-	stranger := s.visit(t)
-	stranger.get("/dashboard/checks/export?format=csv").is(200, "Sign in")
+	s.visit(t).get("/dashboard/checks/export?format=csv").is(200, "Sign in")
 }
 
 // A key with limits is created, shown with them, and replaced by one with the same limits.

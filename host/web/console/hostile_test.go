@@ -197,8 +197,7 @@ func rawGet(t *testing.T, s *site, path string) (status int, body string) {
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
 	response := expect.Value(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer response.Body.Close()
-	text := expect.Value(io.ReadAll(response.Body))(t)
-	return response.StatusCode, string(text)
+	return response.StatusCode, string(expect.Value(io.ReadAll(response.Body))(t))
 }
 
 func testOtherMethods(t *testing.T, s *site) {

@@ -118,8 +118,7 @@ func TestFirstSteps(t *testing.T) {
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Span) []step {
-		got := expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
-		return got
+		return expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
 	}
 	one := decision.Span{Allow: 1}
 	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
@@ -165,8 +164,7 @@ func testErrorPages(t *testing.T, s *site) {
 	v.get(donePath).is(410, "Your key was already shown", "Sign out")
 	expect.That(t, strings.Contains(v.at.body, "<title>Your key was already shown"),
 		"the title differs from the heading")
-	w := s.visit(t)
-	w.get("/nothing").is(404, "Go to the start page", "Sign in")
+	s.visit(t).get("/nothing").is(404, "Go to the start page", "Sign in")
 }
 
 func TestSecurityText(t *testing.T) {

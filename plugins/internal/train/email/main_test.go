@@ -69,8 +69,7 @@ func trainOn(t *testing.T, from string) map[string]string {
 	written := map[string]string{}
 	for layer, files := range (learned{}).files() {
 		for name := range files {
-			text := expect.Value(os.ReadFile(filepath.Join(to, layer, name)))(t)
-			written[name] = string(text)
+			written[name] = string(expect.Value(os.ReadFile(filepath.Join(to, layer, name)))(t))
 		}
 	}
 	return written
@@ -105,8 +104,7 @@ func TestReportedSitesAreIgnored(t *testing.T) {
 // Sites contribute their names only, because their hosts are not mail hosts.
 func TestSitesContributeNames(t *testing.T) {
 	t.Parallel()
-	rows := expect.Value(readAll(writeRows(t, false)))(t)
-	for _, e := range rows {
+	for _, e := range expect.Value(readAll(writeRows(t, false)))(t) {
 		if e.mail || e.bad {
 			continue
 		}
