@@ -202,7 +202,7 @@ func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 
 func TestMemoryDoesNotMove(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		g := newEngine(t, assemble(3), s).start(t)
 		view, _ := g.Memory().Read(0, 3*pageSize)
 		g.call(t, "grow", 1)

@@ -138,28 +138,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestCosts compares the fuel of small functions with the costs in doc.go. Entering each costs 3.
-func TestCosts(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		wasm []byte
-		arg  uint64
-		want int64
-	}{
-		"nothing":                 {withMemory(), 0, 3},
-		"two instructions":        {withMemory(0x20, 0, 0x1a), 0, 5},
-		"loop of three, 10 times": {countdown(), 10, 3 + 10*(1+5)},
-		"if taken":                {withMemory(0x20, 0, 0x04, 0x40, 0x01, 0x01, 0x0b), 1, 3 + 2 + 2},
-		"fill of 6400 bytes": {withMemory(0x41, 0, 0x41, 1, 0x41, 0x80, 0x32, opMisc, memoryFill, 0), 0,
-			3 + 4 + 100},
-		"grow by a page": {withMemory(0x41, 1, 0x40, 0, 0x1a), 0, 3 + 3 + 1024},
-	} {
-		fuel := &fuelSupply{slice: 1, refills: -1}
-		expect.NoError(t, run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.arg))
-		expect.Equal(t, name, fuel.burned(), c.want)
-	}
-}
-
 // TestFuelDoesNotDependOnSlices runs functions that cache the fuel in a local, because they have a loop, and that end
 // with a call. The fuel of the called function must not be lost, wherever the code before the call is split.
 func TestFuelDoesNotDependOnSlices(t *testing.T) {
@@ -326,25 +304,5 @@ func TestChunksCheckFuel(t *testing.T) {
 					"chunk %d changed: %v", i, !changed)
 			}
 		})
-	}
-}
-
-// TestChunksCost checks that an operation costs the same in chunks as at once, with slices of any size.
-func TestChunksCost(t *testing.T) {
-	t.Parallel()
-	for _, slice := range []int64{1, 500, math.MaxInt32} {
-		for name, size := range map[string]uint64{"fill": 5*chunkBytes + 70, "copy": 3*chunkBytes + 1,
-			"init": bulkSegment} {
-			g := newBulkGuests(t, slice)
-			before := g.fuel.burned()
-			expect.Value(g.metered.ExportedFunction(name).Call(context.Background(), 0, 0, size))(t)
-			const function = 3 + 4 // entry and instructions
-			if burned := g.fuel.burned() - before; burned != function+int64(size)/64 {
-				t.Errorf("%s of %d in slices of %d: %d units", name, size, slice, burned)
-			}
-			if checks := int(size / chunkBytes); slice == 1 && g.fuel.calls < checks {
-				t.Errorf("%s of %d: fuel checked %d times", name, size, g.fuel.calls)
-			}
-		}
 	}
 }
