@@ -138,41 +138,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestFuelDoesNotDependOnSlices runs functions that cache the fuel in a local, because they have a loop, and that end
-// with a call. The fuel of the called function must not be lost, wherever the code before the call is split.
-func TestFuelDoesNotDependOnSlices(t *testing.T) {
-	t.Parallel()
-	loop := []byte{opLoop, emptyBlock, opEnd}
-	work := fn(nil, repeat(4000, 0x01)...)
-	expect.Each(t, map[string][]byte{
-		"call":             {opCall, 1},
-		"call and return":  {opCall, 1, opReturn},
-		"indirect call":    {opI32Const, 0, opCallIndirect, 0, 0},
-		"call in a branch": {opI32Const, 1, opIf, emptyBlock, opCall, 1, opReturn, opEnd},
-		"call in both": {opI32Const, 0, opIf, emptyBlock, opCall, 1, opReturn, opElse, opCall, 1, opReturn,
-			opEnd},
-		"call before a block": {opBlock, emptyBlock, opCall, 1, opEnd},
-	}, func(t *testing.T, ending []byte) {
-		for _, nops := range []int{0, 400, 509, 510, 511, 512, 513, 4090, 4093, 4094, 4095, 4096, 4097, 8190} {
-			wasm := module(section(idType, sig("", "")), section(idFunction, u(0), u(0)),
-				section(idTable, []byte{byte(FuncRef), 0, 1}), section(idExport, export("run", FunctionKind, 0)),
-				section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(u(1)))),
-				section(idCode, fn(nil, cat(loop, repeat(nops, 0x01), ending)...), work))
-			var want int64
-			for _, slice := range []int64{1 << 40, 25_000, 250, 1} {
-				fuel := &fuelSupply{slice: slice, refills: -1}
-				expect.NoError(t, run(startMetered(t, wasm, defaultPolicy(), fuel)))
-				if want == 0 {
-					want = fuel.burned()
-				}
-				got := fuel.burned()
-				expect.That(t, got == want && got >= int64(nops+4000),
-					"%d nops: %d units burned with slices of %d, %d with an unlimited one", nops, got, slice, want)
-			}
-		}
-	})
-}
-
 const (
 	bulkMemory  = 8 * 65536
 	bulkSegment = 200_000
