@@ -72,10 +72,14 @@ func (s *sampleBuilder) draw(random *rand.Rand, t entity.Type, n int, bias, a, b
 	}
 }
 
+func (s *sampleBuilder) scored(t *testing.T) []eval.Scored {
+	t.Helper()
+	return expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+}
+
 func (s *sampleBuilder) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
 	t.Helper()
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-	return expect.Value(eval.FitLineup(s.lineup, scored, o))(t)
+	return expect.Value(eval.FitLineup(s.lineup, s.scored(t), o))(t)
 }
 
 // unlimited returns options without limits on false positives.
@@ -321,8 +325,7 @@ func TestFitRejects(t *testing.T) {
 		for _, malicious := range c.labels {
 			s.add(entity.Domain, malicious, "", 50)
 		}
-		scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
+		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, s.scored(t), unlimited(.1))), c.text)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -37,9 +36,8 @@ func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sam
 func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
 	t.Helper()
 	s.lineup.Traced = "idle"
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
 	fits := []string{}
-	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
+	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, s.scored(t), unlimited(.3), 2,
 		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) }))(t)
 	expect.That(t, len(fits) == 2 && strings.HasSuffix(fits[1], " domain with the layer"), "progress %q", fits)
 	return r
@@ -146,7 +144,7 @@ func TestPluginPromises(t *testing.T) {
 	t.Parallel()
 	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 })
 	s.lineup.Traced = "idle"
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+	scored := s.scored(t)
 	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
 		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil))(t)
@@ -177,21 +175,17 @@ func TestPluginGolden(t *testing.T) {
 		return 0
 	})
 	s.lineup.Traced = "idle"
-	scored, err := eval.Run(t.Context(), signalling{table{s.lineup.Layers, s.scores}}, s.lineup, s.rows, 0, nil)
-	expect.NoError(t, err)
+	scorer := signalling{table{s.lineup.Layers, s.scores}}
+	scored := expect.Value(eval.Run(t.Context(), scorer, s.lineup, s.rows, 0, nil))(t)
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
 	expect.NoError(t, r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
 		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
 			Absent: []string{"dns.a"}, Log: []string{"a line\nand another"}}, nil
 	}))
-	var text, page bytes.Buffer
-	expect.NoError(t, r.WriteText(&text))
-	expect.NoError(t, r.WriteHTML(&page))
-	data := expect.Value(json.MarshalIndent(r, "", " "))(t)
-	golden(t, "plugin.txt", text.String())
-	golden(t, "plugin.html", page.String())
-	golden(t, "plugin.json", string(data)+"\n")
+	for format, text := range written(t, r) {
+		golden(t, "plugin."+format, text)
+	}
 }
 
 func TestReadRow(t *testing.T) {
