@@ -14,8 +14,7 @@ import (
 	"assay/registry/expect"
 )
 
-// engineImporters lists the packages that may import each third-party engine, so that an engine can be replaced in one
-// place.
+// engineImporters lists the packages that may import each third-party engine, so that it can be replaced in one place.
 var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":         {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                {"host/store"},

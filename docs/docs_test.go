@@ -106,8 +106,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// TestParts checks which pages are parts of another, that each layer of the catalogue has a page, and each of its
-// signals an anchor there.
+// TestParts checks which pages are parts of another, and that each layer has a page, and its signals an anchor there.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	pages := expect.Value(Pages())(t)

@@ -211,8 +211,7 @@ func (g *guarded) Append(ctx context.Context, records ...check.Record) error {
 	return g.fixture.Append(ctx, records...)
 }
 
-// A check whose lineup was replaced is scored once more with the lineup in force, or refused. It is recorded at most
-// once, and never under the old revision.
+// A check whose lineup was replaced is scored once more, or refused, and never recorded under the old revision.
 func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

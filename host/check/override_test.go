@@ -244,8 +244,7 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	expect.That(t, deadlines[0].Equal(deadlines[1]), "two layers have the deadlines %v", deadlines)
 }
 
-// TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because
-// of the state of the host.
+// A check is never scored from less than all its layers and facts because of the state of the host.
 func TestIncompleteChecksAreRefused(t *testing.T) {
 	t.Parallel()
 	waits := func(ctx context.Context, _ check.Input) (check.Result, error) {

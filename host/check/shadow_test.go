@@ -113,8 +113,7 @@ func TestShadowOfABatch(t *testing.T) {
 	}
 }
 
-// A check that is answered while the queue is full is left out, and so are all after Run has ended. A queued check
-// keeps its lineup open.
+// A check is left out while the queue is full, and after Run has ended. A queued check keeps its lineup open.
 func TestShadowLeavesOut(t *testing.T) {
 	t.Parallel()
 	f, _, runs := shadowFixture(t)

@@ -44,9 +44,8 @@ func TestEval(t *testing.T) {
 	expect.That(t, reports[0].OK && reports[0].Records <= 1, "audit verify: %+v", reports[0])
 }
 
-// TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do
-// to popular sites. It scores the rows that layers were trained on, so the figures in docs/decisions/scoring.md, which
-// are held out, are the better estimate.
+// TestLabelledFalsePositives holds the default lineup to what the README says of honest values. Layers were trained on
+// these rows, so the held-out figures in docs/decisions/scoring.md are the better estimate.
 func TestLabelledFalsePositives(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")

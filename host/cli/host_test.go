@@ -123,8 +123,7 @@ func testFeedbackOfACustomer(t *testing.T, host *hosttest.HostProcess, dir, data
 	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "fit", rows, "--feedback"), "to 17 rows")
 }
 
-// testPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended,
-// and of callers without a key.
+// testPrivacyOfOperator exports and erases a person's data in all accounts, and of callers without a key.
 func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, database string) {
 	t.Helper()
 	const body = `{"domain":"jane-roe.example"}`

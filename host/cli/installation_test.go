@@ -90,8 +90,7 @@ func commandNames(t *testing.T) []string {
 	return names
 }
 
-// TestCommandsWithoutInstallation runs every command in a folder without an installation. A command that needs one says
-// so, and none makes one.
+// Commands that need an installation say so in a folder without one, and none makes one.
 func TestCommandsWithoutInstallation(t *testing.T) {
 	t.Parallel()
 	const needed = "there is no installation in .assay (ASSAY_DATA_DIR): run `assay serve` there first"
@@ -206,8 +205,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	}
 }
 
-// TestNamedInstallation names installations that do not exist. Commands that could do without one must not give other
-// answers then.
+// Commands that could do without an installation do not give other answers if one is named that does not exist.
 func TestNamedInstallation(t *testing.T) {
 	t.Parallel()
 	check := func(runs []commandRun) {

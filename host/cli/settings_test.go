@@ -47,8 +47,7 @@ func configJSON(t *testing.T, environ []string, wantCode int, args ...string) (m
 	return all, errs
 }
 
-// TestSettingsPrecedence checks that a flag precedes the environment, which precedes the file, which precedes the
-// default, for each kind of value.
+// A flag precedes the environment, which precedes the file, which precedes the default, for each kind of value.
 func TestSettingsPrecedence(t *testing.T) {
 	t.Parallel()
 	file := hosttest.WriteFile(t, "assay.env", []byte("# settings\nASSAY_LISTEN=127.0.0.1:3\n"+

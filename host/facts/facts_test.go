@@ -137,8 +137,7 @@ func TestEndOfCheck(t *testing.T) {
 	}
 }
 
-// TestHangingSource checks that a source whose observations never end refuses checks once its slots are used up, and
-// that the checks that do not need it are not affected.
+// A source whose observations never end refuses checks once its slots are used up, and only those that need it.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})

@@ -293,8 +293,7 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 	expect.Until(t, "the rollback", func() bool { return h.follower.State().Revision == 1 })
 }
 
-// A lineup that takes long to load is abandoned when another one becomes active, whether the follower is notified or
-// has to poll.
+// A lineup that takes long to load is abandoned when another one becomes active.
 func TestSupersededLoadIsAbandoned(t *testing.T) {
 	t.Parallel()
 	intervals := map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}

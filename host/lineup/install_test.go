@@ -73,8 +73,7 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	}
 }
 
-// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays. A
-// canary is not ended.
+// All hosts prepare newer built-in layers first. If one of them cannot, what is in force stays. No canary is ended.
 func TestInstallPreparesHosts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))

@@ -114,8 +114,7 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	expect.Equal(t, "open plugins", h.openPlugins(), 2)
 }
 
-// A candidate that is withdrawn, that expires or that is only measured is closed. One that cannot be opened is refused
-// with the reason.
+// A candidate that is withdrawn, that expires, that is only measured or that cannot be opened is closed.
 func TestAbandonedCandidateIsClosed(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -290,8 +289,7 @@ func TestManyCandidates(t *testing.T) {
 		Document: strings.Repeat("x", 600_000)}), "more than 524288 bytes")
 }
 
-// A forged "ready" puts nothing in force on a host that refuses: the host says so after the commit, even if its own row
-// was forged too.
+// A forged "ready" puts nothing in force on a host that refuses, and the host says so after the commit.
 func TestForgedAnswer(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Test guests are assembled byte by byte (WebAssembly core specification 2.0, chapter 5), so that they can contain code
-// that no compiler would emit.
+// Test guests are assembled byte by byte, so that they can contain code that no compiler would emit.
 
 // guest is a module under construction. It implements the layer interface unless a test changes its fields.
 type guest struct {
@@ -68,8 +67,7 @@ const (
 	bufferAt = 16 << 10 // address of free memory
 )
 
-// newGuest returns a guest that imports the four host functions and exports a memory of one page without a maximum. It
-// has no function yet.
+// newGuest returns a guest with the four host functions, a memory of one page without a maximum, and no function.
 func newGuest() *guest {
 	return &guest{
 		imports: []guestImport{

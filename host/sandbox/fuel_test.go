@@ -182,8 +182,7 @@ func pastDeadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// hourly returns a clock that advances by an hour whenever it is read, as if the system suspended the thread for that
-// long before.
+// hourly returns a clock that advances by an hour whenever it is read, as if the system had suspended the thread.
 func hourly() func() time.Time {
 	var hours atomic.Int64
 	return func() time.Time { return time.Unix(0, 0).Add(time.Duration(hours.Add(1)) * time.Hour) }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Guests that return: healthy ones, ones whose answers break the rules of the interface, and ones that try to see more
-// than their facts.
+// Guests that return: healthy ones, ones that break the rules, and ones that try to see more than their facts.
 
 // healthy emits a signal whose text is the entity's value, worth one point per byte.
 func healthy() *guest {
@@ -110,8 +109,7 @@ func leakPrevious() []byte {
 		i32Const(previous+4), i32Const(current), length, opMemoryCopy, returnScored).encode()
 }
 
-// closeOutput scores the file type of standard output, which is 1 for a device, and 50 points if it is closed. Then it
-// closes standard input, output and error.
+// closeOutput scores the file type of standard output, 1, or 50 more if it is closed, and closes standard files.
 func closeOutput() []byte {
 	const fnStatus, fnClose = fnLog + 1, fnLog + 2
 	g := newGuest().importing(importOf(wasiModule, "fd_fdstat_get", tI32+tI32, tI32),

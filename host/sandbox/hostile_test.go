@@ -85,8 +85,7 @@ type report struct {
 	Score   int
 }
 
-// module packs the guest as a plugin. A file that the registry cannot pack reaches the sandbox as it is: the sandbox
-// must not rely on the checks of the registry.
+// module packs the guest as a plugin, or if the registry refuses it, leaves it as it is: the sandbox checks it too.
 func (h hostileGuest) module() registry.Module {
 	m := manifest()
 	m["budget_fuel"], m["memory_mb"] = cmp.Or(h.fuel, 10_000_000), cmp.Or(h.memoryMB, 1)

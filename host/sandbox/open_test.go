@@ -130,9 +130,8 @@ type points struct {
 	points int
 }
 
-// A layer's score is the sum of its points, held to the manifest's range. A manifest also promises the least points of
-// a signal, so that a lineup can be held to the band that the signal warrants. An answer that breaks the promise is
-// refused.
+// A layer's score is the sum of its points, held to the manifest's range. An answer is refused that breaks what the
+// manifest promises of a signal's points.
 func TestPointsAndManifest(t *testing.T) {
 	t.Parallel()
 	bounded := func(class string, bounds ...int) map[string]any {
@@ -199,8 +198,7 @@ func emitting(signals []points) *guest {
 	return g.scoring(append(code, returnScored)...)
 }
 
-// The sandbox looks at the length of what a guest passes before it looks at the bytes: 48 MiB cost neither memory nor
-// time, and the guest learns that its answer is refused.
+// The sandbox looks at the length of what a guest passes first: 48 MiB that are refused cost neither memory nor time.
 func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it measures allocations of the process
 	const large, maxAllocated = 48 << 20, 64 << 10
 	passing := func(code ...[]byte) func() []byte {

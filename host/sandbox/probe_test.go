@@ -79,9 +79,8 @@ func (pr *probe) recurses(t *testing.T) {
 	}
 }
 
-// The layer reads facts of many lengths and keeps them. The SDK reads facts into memory
-// that it uses for several of them, and must neither overwrite nor cut one. The instance is not restored between the
-// calls.
+// The layer reads facts of many lengths and keeps them. The SDK, which uses memory for several facts, must neither
+// overwrite nor cut one. The instance is not restored between the calls.
 func (pr *probe) keepsFacts(t *testing.T) {
 	p := expect.Value(pr.box.OpenShared(t.Context(), pr.module))(t)
 	t.Cleanup(func() { closePlugin(t, p) })

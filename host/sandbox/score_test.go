@@ -273,8 +273,7 @@ func TestHostSentenceIsRefused(t *testing.T) {
 		"%v, want refused", failure)
 }
 
-// A failure's own text is one of the host's sentences. A guest that spells the entity in everything that it can choose
-// appears in the details for its author only.
+// A failure's own text is one of the host's sentences. What the guest can choose is in the details for its author only.
 func TestFailureTextIsTheHosts(t *testing.T) {
 	t.Parallel()
 	const spelled, number = "h.o.s.t.i.l.e", 491511234

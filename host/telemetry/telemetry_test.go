@@ -282,8 +282,7 @@ func described(registry *prometheus.Registry) (names []string) {
 	return names
 }
 
-// TestLogRotation checks that a file spans about a day however often the host restarts, and that it is deleted before
-// its first line is 30 days old.
+// A log file spans about a day however often the host restarts, and is deleted before its first line is 30 days old.
 func TestLogRotation(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

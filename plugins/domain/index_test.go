@@ -10,8 +10,7 @@ import (
 	"assay/registry/expect"
 )
 
-// The tables must find every name by its skeleton and by every text within one edit, and a name with a higher limit by
-// texts with the same ends.
+// The tables find every name by its skeleton and by texts within one edit, or with a higher limit, by its ends.
 func TestTablesFindEveryName(t *testing.T) {
 	t.Parallel()
 	for name := range index.names {

@@ -74,8 +74,7 @@ func slipsOf(name string) map[string][]string {
 	return slips
 }
 
-// A brand is coined if its kind says so, its key has coinedLetters or more, and more than an ordinary word with a
-// letter in front, as icloud is.
+// A brand is coined if its kind says so, and its key is long and no ordinary word with a letter in front, as icloud is.
 func isCoined(b *brand.Brand) bool {
 	return b.Kind() == brand.Coined && len(b.Key) >= coinedLetters && keyEditLimit(b.Key) > 0 && !isOrdinary(b.Key)
 }
@@ -116,8 +115,7 @@ func TestSlipsAreFindings(t *testing.T) {
 	}
 }
 
-// TestSlipsInLongerNames checks disguises and slips that are not the whole name of a long brand, and honest names that
-// resemble them.
+// TestSlipsInLongerNames checks disguises and slips in parts of names, and honest names that resemble them.
 func TestSlipsInLongerNames(t *testing.T) {
 	t.Parallel()
 	for code, names := range map[string]string{

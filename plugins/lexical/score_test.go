@@ -204,8 +204,7 @@ func TestSplitPoints(t *testing.T) {
 	}
 }
 
-// The heaviest runs must be returned from left to right, without runs of little weight; runs that grew to whole words
-// must not become part of later ones.
+// The heaviest runs are returned from left to right. Runs that grew to whole words are not part of later ones.
 func TestStrongest(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -278,8 +277,7 @@ func TestGrowToWords(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts contain, and that its signals add up to
-// the score.
+// FuzzScore checks that the host would accept every result, and that its signals add up to the score.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {

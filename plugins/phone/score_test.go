@@ -36,8 +36,7 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 	}
 }
 
-// TestAssumedCountryScoresLess checks that a signal counts less if the country is a guess, and least if the number is
-// ordinary in another likely country.
+// A signal counts less if the country is a guess, and least if the number is ordinary in another likely country.
 func TestAssumedCountryScoresLess(t *testing.T) {
 	t.Parallel()
 	expect.Each(t, map[string]sdk.Facts{

@@ -137,8 +137,7 @@ func TestLabelledAges(t *testing.T) {
 	}
 }
 
-// TestLabelledBanks compares the points of a bank code in use with their log-likelihood ratio among labelled IBANs that
-// can exist.
+// TestLabelledBanks compares the points of a bank code in use with their log-likelihood ratio among labelled IBANs.
 func TestLabelledBanks(t *testing.T) {
 	t.Parallel()
 	var rows, inUse [2]float64

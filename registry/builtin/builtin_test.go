@@ -9,8 +9,7 @@ import (
 	"assay/registry/expect"
 )
 
-// A release contains what a host builds from the same source, byte for byte; another program contains nothing. `just
-// release-check` runs it with the tag.
+// A release contains what a host builds from the same source, byte for byte (`just release-check`); others, nothing.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	modules := expect.Value(Modules())(t)

@@ -25,8 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
-// TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may
-// clear.
+// TestLineupConstraints sets lineups that break what signals warrant, and shows what layers may clear.
 func TestLineupConstraints(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

@@ -28,8 +28,7 @@ func TestPasswordThatOthersCanRead(t *testing.T) {
 	expect.ErrorText(t, "a password that a group can read", err, file+" (mode 640): run chmod 600")
 }
 
-// TestRegistryRefusals changes what a real registry stores and whom the operator trusts. Each plugin is refused with a
-// message that says why.
+// TestRegistryRefusals changes what a registry stores and whom the operator trusts. Each plugin is refused by name.
 func TestRegistryRefusals(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t, true)

@@ -34,8 +34,7 @@ var (
 	randomSeed    = flag.Uint64("random-seed", 1, "what it chooses them by")
 )
 
-// onlyInstallation are the tables and columns of which changes are found with the installation alone: those of sealed
-// nodes, anchors and tiles, as docs/audit-format.md says.
+// onlyInstallation are the tables and columns of which changes are found with the installation alone.
 var onlyInstallation = map[string][]string{
 	"audit_records": {"sealed_node"}, "state_records": {"sealed_node"}, "audit_anchors": nil, "audit_tiles": nil,
 }
@@ -169,8 +168,7 @@ func (d damage) String() string {
 	return strings.TrimSpace(d.kind + " in " + d.table + " " + d.column + ": " + d.statement)
 }
 
-// passes reports whether the document says that the change is not covered. A row that is added or deleted is covered if
-// one of its columns is.
+// passes reports whether the document says that the change is not covered.
 func (d damage) passes(documented map[string][]string) bool {
 	columns, listed := documented[d.table]
 	return listed && (len(columns) == 0 || slices.Contains(columns, d.column))

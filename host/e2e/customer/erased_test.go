@@ -137,8 +137,7 @@ func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string
 	return issued.Secret
 }
 
-// tracesOf returns what could lead to the subjects: their values and texts, and the names and random numbers that the
-// database has for them.
+// tracesOf returns what could lead to the subjects: their values, texts, names and random numbers.
 func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
 	t.Helper()
 	traces := map[string][]byte{"text value": []byte(janeMail), "text domain": []byte(company),

@@ -76,9 +76,8 @@ func testExamples(t *testing.T, s *service) {
 	})
 }
 
-// testClients runs the official clients over a relay that loses the first answer to each request: they send it
-// again, and it is counted once. The account has so many checks of one value that their export and erasure run in the
-// background.
+// testClients runs the clients over a relay that loses the first answer to each request, which they send again. The
+// account has so many checks of one value that their export and erasure run in the background.
 func testClients(t *testing.T, s *service) {
 	var clients atomic.Int32
 	expect.Each(t, map[string]func(t *testing.T, url, key string){

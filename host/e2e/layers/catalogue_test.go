@@ -113,8 +113,7 @@ func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string 
 // example is a case with its result, as texts.
 type example struct{ input, result string }
 
-// examplesOf returns, for each signal, a case in which the layer emits it, with what the layer did: the one with the
-// fewest other signals and the fewest facts.
+// examplesOf returns, for each signal, the case with the fewest other signals and facts in which the layer emits it.
 func examplesOf(t *testing.T, m registry.Module) map[string]example {
 	plugin, cases := opened(t, m), expect.Value(m.Cases())(t)
 	report := expect.Value(rehearsal.Cases(t.Context(), plugin, cases))(t)
@@ -201,8 +200,7 @@ var updateFuel = flag.Bool("update-fuel", false, "rewrite the recorded fuel in t
 
 const fuelFile = "testdata/fuel.json"
 
-// fuelTable is the fuel that each layer burns for reference values. Fuel is the same on every machine, but another
-// compiler makes other code of the same layer.
+// fuelTable is the fuel that each layer burns for reference values, the same on every machine.
 type fuelTable struct {
 	Toolchain string          `json:"toolchain"` // the version of Go that compiled the layers
 	Values    []fuelReference `json:"values"`

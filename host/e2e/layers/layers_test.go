@@ -62,8 +62,7 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	return facts
 }
 
-// TestDefaultLineup compares the default lineup with the manifests of its layers, and holds it to what their signals
-// warrant.
+// TestDefaultLineup compares the default lineup with its layers' manifests and what their signals warrant.
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	document := expect.Value(registry.DefaultLineup())(t)
@@ -81,8 +80,7 @@ func TestDefaultLineup(t *testing.T) {
 	expect.NoError(t, document.CheckFitness(manifests))
 }
 
-// TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise
-// each of them would compile all layers again.
+// TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled.
 func TestLayersAreCompiledOnce(t *testing.T) { //nolint:paralleltest // before other tests, which could compile them
 	box := sandboxOf(t, []string{"none"})
 	for _, m := range hosttest.BuiltLayers(t) {
@@ -101,8 +99,7 @@ func sandboxOf(t testing.TB, compiler []string) *sandbox.Sandbox {
 // plugins are first-party layers that tests have opened, by digest.
 var plugins sync.Map
 
-// opened returns a layer that all tests share. Its instance is restored after each call, so that no call depends on
-// those before.
+// opened returns a layer that all tests share. Its instance is restored after each call.
 func opened(t testing.TB, m registry.Module) *sandbox.Plugin {
 	t.Helper()
 	once, _ := plugins.LoadOrStore(m.Digest, sync.OnceValues(func() (*sandbox.Plugin, error) {
@@ -163,8 +160,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// costlyValues returns entities on which layers burn much fuel. The unreadable ones were found by search: random
-// changes to names, kept if they cost a layer more.
+// costlyValues returns entities on which layers burn much fuel. The unreadable ones were found by search.
 func costlyValues() map[entity.Type][]string {
 	const label = "a1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-babc."
 	domains := []string{
@@ -253,8 +249,7 @@ func explainer(t *testing.T) (*check.Checker, *known, registry.LineupDocument) {
 }
 
 // TestGoodEvidenceClears checks that each fact that speaks for an entity turns a review into an allow, with the real
-// layers at their default weights. The bias is set so that without the fact the entity is just reviewed: so the test
-// needs no other layers, and holds for any weights.
+// layers at their default weights. Without the fact, the entity is just reviewed.
 func TestGoodEvidenceClears(t *testing.T) {
 	t.Parallel()
 	checker, looked, document := explainer(t)

@@ -131,8 +131,7 @@ func (m *deployment) blockedShare(f check.Field) int {
 
 func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
 
-// TestPoisoning checks that a single customer cannot raise the fused score of well-known entities by 5 points or more,
-// even with thousands of checks.
+// A single customer cannot raise the score of well-known entities by 5 points or more, even with thousands of checks.
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t, 6, "domain", "lexical", "feeds", "graph", "similarity")
@@ -197,8 +196,7 @@ func TestPoisoning(t *testing.T) {
 	}
 }
 
-// TestImportedList checks that an imported list affects the scores of its entities and of similar ones, and that
-// withdrawing it restores the scores.
+// An imported list affects the scores of its entities and of similar ones, until it is withdrawn.
 func TestImportedList(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t, 3, "domain", "lexical", "feeds", "graph", "similarity")

@@ -69,7 +69,6 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	h.forgetHistory(t)
 
 	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
-	// Other checked names must not be their neighbours.
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
@@ -189,8 +188,7 @@ func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	return replies
 }
 
-// replayed is a source of third parties' answers. They depend on the entity alone: some names have all facts, some have
-// a few, and for some the third party never responds.
+// replayed is a source of third parties' answers, which depend on the entity alone. Some never come.
 type replayed struct {
 	name  string
 	table []entity.Fact

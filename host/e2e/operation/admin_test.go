@@ -66,8 +66,7 @@ func TestAdmin(t *testing.T) {
 	expect.ErrorText(t, "an address that is taken", err, "address already in use")
 }
 
-// wantDocumentedMetrics looks for the metrics of docs/metrics.md, which package telemetry holds to the code. Those with
-// labels may be missing.
+// wantDocumentedMetrics looks for the metrics of docs/metrics.md. Those with labels may be missing.
 func wantDocumentedMetrics(t *testing.T, scraped string) {
 	t.Helper()
 	for line := range strings.Lines(hosttest.ReadText(t, "../../../docs/metrics.md")) {
@@ -79,8 +78,7 @@ func wantDocumentedMetrics(t *testing.T, scraped string) {
 	}
 }
 
-// TestOperatorState looks at the operator's page of a host that answers checks, and then at that of one without a
-// database.
+// TestOperatorState looks at the operator's page of a host, and then at it without a database.
 func TestOperatorState(t *testing.T) {
 	t.Parallel()
 	dir := hosttest.DataDir(t)

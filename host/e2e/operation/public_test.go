@@ -146,8 +146,7 @@ func verifyInPython(t *testing.T, args ...string) (string, error) {
 	return string(text), err
 }
 
-// A host with a certificate serves HTTPS, takes a renewed certificate while it runs, and keeps the one before if the
-// new one is broken.
+// A host takes a renewed certificate while it runs, and keeps the one before if the new one is broken.
 func TestHTTPS(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

@@ -39,8 +39,7 @@ func TestRunJobsAtTheirIntervals(t *testing.T) {
 	})
 }
 
-// A statement can hang although its connection lives, for example when something between the host and Postgres
-// acknowledges what was sent.
+// A statement can hang although its connection lives.
 func TestJobThatHangsDelaysOthersOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -256,8 +256,7 @@ func TestContentIsKept(t *testing.T) {
 	expect.NoDiff(t, "result", want, got)
 }
 
-// FuzzDecode reads damaged contents: decode reports an error instead of a panic, and what it accepts is what encode
-// writes.
+// FuzzDecode reads damaged contents: decode reports an error instead of a panic.
 func FuzzDecode(f *testing.F) {
 	record := recorded('a', start)
 	record.Decision.Layers = []check.Outcome{{Score: 3, Signals: []check.Signal{{Points: 3, Code: "a:b:c"}}}}
@@ -269,8 +268,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkRemember measures what remembering adds to a check: a domain with the facts of all sources and eleven
-// layers.
+// BenchmarkRemember measures what remembering adds to a check with the facts of all sources and eleven layers.
 func BenchmarkRemember(b *testing.B) {
 	record := recorded('a', start)
 	for i := range 30 {

@@ -89,8 +89,7 @@ func unlimited(prevalence float64) eval.FitOptions {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// TestFitRecovers checks that the fit recovers the weights that the labels of each type were drawn with. Only the bias
-// depends on the prevalence.
+// TestFitRecovers checks that the fit recovers the weights of the labels. Only the bias depends on the prevalence.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
 	s := newSample()
@@ -255,8 +254,7 @@ func TestFitOnly(t *testing.T) {
 	}
 }
 
-// Cross-validation by source reveals a layer that detects a single source. A source with nearly all rows of a label is
-// divided by letters.
+// Cross-validation by source reveals a layer that detects a single source. A dominant source is divided by letters.
 func TestFolds(t *testing.T) {
 	t.Parallel()
 	s := newSample()

@@ -132,8 +132,7 @@ func TestCalibration(t *testing.T) {
 	expect.That(t, c.Prevalence == .1 && near(float64(c.Brier), brier), "Brier %v, want %v", c.Brier, brier)
 }
 
-// A row on which a layer fails counts with the score that the API would return, and with a warning. It is scored once,
-// because the failure depends on the row alone.
+// A row on which a layer fails counts with the score that the API would return, and with a warning, and is scored once.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f, rows := example()

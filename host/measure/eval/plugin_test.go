@@ -18,8 +18,7 @@ import (
 	"assay/registry/expect"
 )
 
-// pluginSample has domains that layer a finds in part, each with other letters, and those of the layer to measure,
-// which is the last.
+// pluginSample has domains that layer a finds in part. The layer to measure is the last.
 func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sampleBuilder {
 	s, random := newSample(), rand.New(rand.NewPCG(3, 4))
 	for i := range 1200 {

@@ -78,8 +78,7 @@ func newProgramRuntime(t testing.TB) wazero.Runtime {
 	return r
 }
 
-// execute instantiates a program and calls it with some arguments. It returns what the program did and the value of the
-// global count.
+// execute calls a program with some arguments. It returns what the program did and the value of the global count.
 func execute(t *testing.T, r wazero.Runtime, program wazero.CompiledModule, x *execution) (o observation, count int64) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), executionKey{}, x)

@@ -13,8 +13,7 @@ import (
 	"assay/registry/expect"
 )
 
-// TestEndless checks that a refill that panics stops endless code soon after its slice is used up. TestFuelChecks shows
-// that each kind of fuel check is needed.
+// TestEndless checks that a refill that panics stops endless code soon after its slice is used up.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -153,8 +152,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// bulkModule exports each bulk memory instruction with its operands as parameters, and data.drop. Its memory has
-// bulkMemory bytes, its passive segment bulkSegment.
+// bulkModule exports each bulk memory instruction with its operands as parameters, and data.drop.
 func bulkModule() []byte {
 	get := []byte{0x20, 0, 0x20, 1, 0x20, 2}
 	return module(section(idType, sig(i32+i32+i32, "")), section(idFunction, u(0), u(0), u(0), u(0)),
@@ -199,8 +197,7 @@ func (g *bulkGuests) compare(t testing.TB, name string, target, source, size uin
 	return got != nil
 }
 
-// TestChunksAtBounds compares bulk memory instructions with those of the engine (section 4.4.7) around chunk and memory
-// bounds.
+// TestChunksAtBounds compares bulk memory instructions with the engine's around chunk and memory bounds.
 func TestChunksAtBounds(t *testing.T) {
 	t.Parallel()
 	const chunk, top, end = chunkBytes, math.MaxUint32, bulkMemory

@@ -162,8 +162,7 @@ func TestProfilesOfOtherSites(t *testing.T) {
 	}
 }
 
-// A profile that is being recorded does not delay the stop of a host. A handler that ignores the end of its context is
-// cut off.
+// Neither a profile that is being recorded nor a handler that ignores its context delays the stop of a host.
 func TestShutdownDuringRequests(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})

@@ -155,8 +155,7 @@ func (c *repeatingClient) untilAnswered(ctx context.Context, path, body string, 
 	return nil, errors.New("there was no answer")
 }
 
-// attempt sends a request to one of the hosts. Without an answer it returns nil. One answer in twenty is lost: the
-// client leaves before it arrives, or forgets it.
+// attempt sends a request to one of the hosts. It returns nil without an answer, and loses one answer in twenty.
 func (c *repeatingClient) attempt(ctx context.Context, path, body string, n int) (
 	answer []byte, forget bool, err error) {
 	c.attempts.Add(1)
@@ -228,8 +227,7 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 	return h
 }
 
-// cutOff ends a host at any moment: its connections to the database break, and it answers no more requests. What the
-// database has received goes on.
+// cutOff ends a host at any moment. What the database has received goes on.
 func (h *repeatHost) cutOff(t *testing.T) {
 	t.Helper()
 	h.proxy.Set(nil, true)

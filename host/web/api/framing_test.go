@@ -332,8 +332,7 @@ func (s *site) drip(t *testing.T, sent, dripped string) (statuses []int) {
 	return statuses
 }
 
-// readRepliesOrReset reads like readReplies. The client may still be sending when the server closes, so a reset after
-// the response is not an error.
+// readRepliesOrReset is readReplies for a client that may still be sending: a reset after the response is no error.
 func readRepliesOrReset(t *testing.T, c net.Conn) []reply {
 	t.Helper()
 	return readReplies(t, resetIsEOF{c})

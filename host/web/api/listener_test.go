@@ -237,8 +237,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	t.Logf("%d requests of %d clients", sent.Load(), clients)
 }
 
-// A client that sends requests and never reads the answers loses its connection at the write deadline, once the
-// buffers are full.
+// A client that never reads the answers loses its connection at the write deadline, once the buffers are full.
 func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{WriteTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})

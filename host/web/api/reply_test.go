@@ -160,8 +160,7 @@ func (s *site) check(t testing.TB, body string, headers ...string) reply {
 		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
 }
 
-// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
-// fails if the server does not close it.
+// exchange writes raw bytes to a new connection and returns all responses until the server closes it, as it must.
 func (s *site) exchange(t testing.TB, raw string) []reply {
 	t.Helper()
 	c := s.dial(t)

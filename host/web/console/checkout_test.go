@@ -110,8 +110,7 @@ func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
 	v.is(200, "This is your API key.")
 }
 
-// testSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
-// subscription that is left can be cancelled.
+// testSecondSubscription pays for a plan in two tabs. The second payment is returned.
 func testSecondSubscription(t *testing.T, s *site) {
 	customers := map[string]bool{"of a new customer": false, "of an account": true}
 	expect.Each(t, customers, func(t *testing.T, signedIn bool) {
@@ -138,8 +137,7 @@ func testSecondSubscription(t *testing.T, s *site) {
 	})
 }
 
-// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken. The test checkout has no
-// pages to change the card.
+// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
 func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
@@ -298,8 +296,7 @@ func TestDeclinedUpgrade(t *testing.T) {
 	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
 }
 
-// testCheckoutForm checks that the test checkout keeps what was entered, accepts an expiry without a slash, and takes
-// no further card after five that were declined.
+// testCheckoutForm checks that the test checkout keeps what was entered, and takes no card after five declined ones.
 func testCheckoutForm(t *testing.T, s *site) {
 	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")

@@ -37,8 +37,7 @@ func (x explained) Explain(ctx context.Context, c check.Caller, ref string, e en
 		Today: &decision.Scoring{Revision: 13, Score: 20, Verdict: "allow", Start: -20, Total: -20}}, nil
 }
 
-// testCheckPage finds a check, has it explained, and reports, overrides and contests it, without JavaScript and without
-// the value in any URL.
+// testCheckPage finds, explains, reports, overrides and contests a check, without the value in any URL.
 func testCheckPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "free")
 	const jane = "jane.roe@example.net"

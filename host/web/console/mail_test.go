@@ -265,8 +265,7 @@ func TestMailLimits(t *testing.T) {
 	}
 }
 
-// TestRecovery checks that an owner who lost the code recovers the account with the address that it is paid with, that
-// the owner is told, and can refuse.
+// An owner who lost the code recovers the account with the address that it is paid with, is told, and can refuse.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	provider := &payers{address: "billing@example.org"}

@@ -62,8 +62,7 @@ type site struct {
 	ledger   func() *store.Ledger
 }
 
-// serve starts a console with its own database and the test checkout. change may change its configuration; it may be
-// nil.
+// serve starts a console with its own database and the test checkout. change may be nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	s := &site{database: postgrestest.Database(t)}
@@ -234,8 +233,7 @@ func (v *visitor) submit(path, button string, typed ...string) page {
 	return v.press(button, typed...)
 }
 
-// press submits the first form with a button of that text. typed are names and values that replace those of its
-// fields.
+// press submits the first form with a button of that text. typed replace fields, by name.
 func (v *visitor) press(text string, typed ...string) page {
 	v.Helper()
 	for form := range v.at.root.Descendants() {

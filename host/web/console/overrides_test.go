@@ -123,8 +123,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	return records[n-1].Decision.Ref
 }
 
-// testPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
-// in any URL.
+// testPrivacyPage finds, downloads and erases a person's data with a free key, without the value in any URL.
 func testPrivacyPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "free")
 	const jane = "jane.roe@example.net"

@@ -62,8 +62,7 @@ func testDocsNameThreats(t *testing.T, s *site) {
 	}
 }
 
-// testDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
-// layers.
+// testDocsOfLayers checks that the pages of layers are shown, and listed by those of the catalogue only.
 func testDocsOfLayers(t *testing.T, s *site) {
 	v := s.visit(t)
 	const entry = `<li class="part"><a href="/docs/catalogue/feeds"`
@@ -104,8 +103,7 @@ func testUpdatedParts(t *testing.T, s *site) {
 	}
 }
 
-// TestFirstSteps checks that a new account is guided by what is stored, and an account of a week only until its first
-// check.
+// A new account is guided by what is stored, and an account of a week only until its first check.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

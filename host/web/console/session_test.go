@@ -26,8 +26,7 @@ var posts = []string{
 	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
-// testForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
-// rejected.
+// testForgedForms sends every form as another site, an old page or another customer would. All are rejected.
 func testForgedForms(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	mine := v.at.token()
@@ -211,8 +210,7 @@ func testSignInWithKey(t *testing.T, s *site) {
 	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
-// TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that
-// protects the account without the sign-in code.
+// A session that is older than 10 minutes changes nothing that protects the account without the sign-in code.
 func TestFreshProof(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

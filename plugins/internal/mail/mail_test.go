@@ -45,8 +45,7 @@ func TestProviderAndRelay(t *testing.T) {
 	}
 }
 
-// TestTyped makes typed.txt of the host's providers and of networks. It leaves out short names, hosts below another
-// name, and the many ordinary names at Fastmail.
+// TestTyped makes typed.txt of the host's providers and of networks, without short and ordinary names.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -141,8 +140,7 @@ func TestRarePairs(t *testing.T) {
 	}
 }
 
-// TestListed checks the form of the listed domains' file without the rows that it was made of, and that no
-// provider is in it.
+// TestListed checks the form of the listed domains' file, and that no provider is in it.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	if n := listed.Len(); n < 30000 || len(listed) > 200<<10 || len(listed) != len(fingerprint.Encode(nil))+3*n {

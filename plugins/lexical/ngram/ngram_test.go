@@ -89,8 +89,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestFeaturesAreStable checks that features keep the hashes that the weights were learned for. They may only change
-// with the version in magic.
+// Features keep the hashes that the weights were learned for. They may only change with the version in magic.
 func TestFeaturesAreStable(t *testing.T) {
 	t.Parallel()
 	a := addresses["ordinary"]

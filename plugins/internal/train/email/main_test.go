@@ -16,8 +16,7 @@ import (
 	"assay/registry/expect"
 )
 
-// writeRows writes files of labelled rows to a new folder and returns it. Bad mail domains contain "zz". reversed
-// reverses the order of the addresses.
+// writeRows writes files of labelled rows to a new folder, perhaps reversed. Bad mail domains contain "zz".
 func writeRows(t *testing.T, reversed bool) string {
 	t.Helper()
 	var mails, sites []string
@@ -128,8 +127,7 @@ func TestRunRejects(t *testing.T) {
 	}
 }
 
-// TestHeldOut checks that no layer knows the fold of a row that it scores: "zz" and the families are bad in one source
-// only, which is held out a part at a time.
+// No layer knows the fold of a row that it scores: "zz" and the families are bad in one source only.
 func TestHeldOut(t *testing.T) {
 	t.Parallel()
 	folder := writeRows(t, false)
