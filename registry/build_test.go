@@ -56,12 +56,6 @@ func checkout(t *testing.T) registry.Source {
 		data := expect.Value(os.ReadFile(file))(t)
 		put(t, root, "sdk/"+filepath.Base(file), string(data))
 	}
-	return sourceIn(t, root)
-}
-
-// sourceIn returns a source with its cache below root.
-func sourceIn(t *testing.T, root string) registry.Source {
-	t.Helper()
 	cache := expect.Value(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
 	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
 }

@@ -231,9 +231,6 @@ func customSection(name string, content []byte) []byte {
 
 const wasmHeader = "\x00asm\x01\x00\x00\x00"
 
-// moduleOf returns a file of these sections only.
-func moduleOf(sections ...[]byte) []byte { return concat([]byte(wasmHeader), concat(sections...)) }
-
 // activeElements returns an element segment that fills the first table from place 0 with these functions.
 func activeElements(functions ...int) []byte {
 	items := make([][]byte, len(functions))
@@ -277,7 +274,7 @@ func (g *guest) encode() []byte {
 			exports = append(exports, exportEntry(f.export, 0, number))
 		}
 	}
-	out := moduleOf(g.customs...)
+	out := concat([]byte(wasmHeader), concat(g.customs...))
 	put := func(id byte, items [][]byte) {
 		if len(items) > 0 {
 			out = append(out, section(id, vector(items))...)

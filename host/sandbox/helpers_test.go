@@ -59,12 +59,6 @@ func openModule(t testing.TB, packed []byte) registry.Module {
 	return expect.Value(registry.OpenModule(packed))(t)
 }
 
-// buildGo builds the layer in a folder of testdata.
-func buildGo(t testing.TB, dir string) registry.Module {
-	t.Helper()
-	return openModule(t, expect.Value(registry.CompileGo(t.Context(), "testdata/"+dir))(t))
-}
-
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // sandboxOf returns a sandbox without a cache folder.

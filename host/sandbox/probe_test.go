@@ -21,7 +21,8 @@ type probe struct {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	pr := &probe{sandboxWithCache(t, cacheDir(t)), buildGo(t, "probe")}
+	wasm := expect.Value(registry.CompileGo(t.Context(), "testdata/probe"))(t)
+	pr := &probe{sandboxWithCache(t, cacheDir(t)), openModule(t, wasm)}
 	closePlugin(t, open(t, pr.box, pr.module))
 	expect.Each(t, map[string]func(*testing.T){
 		"sees only its facts": pr.seesOnlyItsFacts, "recurses": pr.recurses, "keeps facts": pr.keepsFacts,

@@ -261,18 +261,6 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 	})
 }
 
-// A layer cannot print what the host says about a lost layer, so that customers can trust that sentence.
-func TestHostSentenceIsRefused(t *testing.T) {
-	t.Parallel()
-	lost := check.Outcome{Layer: "graph", Weight: 1, Failure: check.Trap}
-	said := check.Fuse(0, check.Bands{Review: 40, Block: 70}, []check.Outcome{lost}).Signals
-	expect.Must(t, len(said) == 1, "the host says %v", said)
-	_, err := openGuest(t, signalling(1, codeOne, said[0].Text)).Score(t.Context(), facts(testEntity, ""))
-	failure := failureOf(t, err)
-	expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Err.Error(), "the host's own sentences"),
-		"%v, want refused", failure)
-}
-
 // A failure's own text is one of the host's sentences. What the guest can choose is in the details for its author only.
 func TestFailureTextIsTheHosts(t *testing.T) {
 	t.Parallel()

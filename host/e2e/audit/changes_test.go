@@ -57,7 +57,9 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 	exports := map[string]string{} // what was changed, by file
 	for n := 0; n < *randomChanges; n++ {
 		d := g.next(t)
-		if d.passes(documented) || slices.Contains(loose[d.kind], cmp.Or(d.column, d.table)) {
+		columns, listed := documented[d.table]
+		if listed && (len(columns) == 0 || slices.Contains(columns, d.column)) ||
+			slices.Contains(loose[d.kind], cmp.Or(d.column, d.table)) {
 			counts["more, documented as not covered"]++
 			n--
 			continue
@@ -166,12 +168,6 @@ type damage struct{ kind, table, column, statement string }
 
 func (d damage) String() string {
 	return strings.TrimSpace(d.kind + " in " + d.table + " " + d.column + ": " + d.statement)
-}
-
-// passes reports whether the document says that the change is not covered.
-func (d damage) passes(documented map[string][]string) bool {
-	columns, listed := documented[d.table]
-	return listed && (len(columns) == 0 || slices.Contains(columns, d.column))
 }
 
 // public reports whether the change is found without the installation too.

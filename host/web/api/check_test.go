@@ -26,13 +26,6 @@ func TestResultMatchesTheContract(t *testing.T) {
 	expect.Equal(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
 }
 
-func TestResultWithoutSignalsOrThreat(t *testing.T) {
-	t.Parallel()
-	got := newResult(&check.Decision{})
-	expect.That(t, got.Signals != nil && got.Threat == nil, "signals %v, threat %v; want an empty list and null",
-		got.Signals, got.Threat)
-}
-
 func TestContentType(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

@@ -68,7 +68,9 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		expect.Until(t, "requests to be answered", func() bool {
 			return t.Failed() || answered.Load() >= int64((i+1)*requests/(replacements+1))
 		})
-		c.hosts[i%2].Swap(startRepeatHost(t, url)).cutOff(t)
+		h := c.hosts[i%2].Swap(startRepeatHost(t, url)) // cut off: what the database has received goes on
+		h.proxy.Set(nil, true)
+		h.stop()
 	}
 	clients.Wait()
 
@@ -225,13 +227,6 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 		expect.NoError(t, storetest.Receive(t, "a host to end", served))
 	})
 	return h
-}
-
-// cutOff ends a host at any moment. What the database has received goes on.
-func (h *repeatHost) cutOff(t *testing.T) {
-	t.Helper()
-	h.proxy.Set(nil, true)
-	h.stop()
 }
 
 // stop stops the server without waiting for its requests.

@@ -100,13 +100,7 @@ func testHostileText(t *testing.T, s *site) {
 }
 
 // escape percent-encodes every byte of a text.
-func escape(text string) string {
-	var b strings.Builder
-	for _, c := range []byte(text) {
-		fmt.Fprintf(&b, "%%%02x", c)
-	}
-	return b.String()
-}
+func escape(text string) string { return strings.ReplaceAll(fmt.Sprintf(" % x", text), " ", "%") }
 
 // ordinary returns a document with the content of all pages for ordinary inputs.
 func (v *visitor) ordinary() page {

@@ -370,7 +370,7 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	serve(t, nil).share(t, testForgedForms, testCheckPage, testHostileText, testStaticFiles, testOtherMethods,
-		testWithoutJavaScript, testRejectedWebhookURLs, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
+		testWithoutJavaScript, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
 		testOverridesPageErrors, testListPages, testDocsNameThreats, testDocsOfLayers, testUpdatedParts, testErrorPages,
 		testPrivacyPage, testPrivacyPageErrors, testLargeSubjectPage, testFavicon, testErrorPagesNameTheRequest,
 		testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode, testNoMail, testUsagePage,

@@ -99,18 +99,12 @@ func (v *visitor) cookie(name string) string {
 	return ""
 }
 
-// with returns a visitor who has the token of a session.
-func (s *site) with(t *testing.T, token string) *visitor {
-	t.Helper()
-	v := s.visit(t)
-	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
-	return v
-}
-
 // isSignedOut checks that a token signs nobody in.
 func (s *site) isSignedOut(t *testing.T, token, why string) {
 	t.Helper()
-	p := s.with(t, token).alone().get("/dashboard/webhooks")
+	v := s.visit(t)
+	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
+	p := v.alone().get("/dashboard/webhooks")
 	if p.status != 303 || p.header.Get("Location") != "/signin" { // the script that refreshes a page relies on it
 		t.Errorf("%s, the token %.20q gets status %d", why, token, p.status)
 	}
