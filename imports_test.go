@@ -145,8 +145,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 // TestImports checks that packages depend on each other only in the allowed directions.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	packages := listPackages(t)
-	used := map[string]bool{}
+	packages, used := listPackages(t), map[string]bool{}
 	for _, p := range packages {
 		path := strings.TrimPrefix(p.ImportPath, "assay/")
 		allowed, reason, rule := allowedFor(path)

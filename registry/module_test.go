@@ -38,8 +38,7 @@ func packed(tb testing.TB) []byte {
 
 func TestPackAndOpen(t *testing.T) {
 	t.Parallel()
-	wasm := packed(t)
-	want := bare + custom(registry.ManifestSection, string(layer().encode()))
+	wasm, want := packed(t), bare+custom(registry.ManifestSection, string(layer().encode()))
 	expect.That(t, string(wasm) == want, "packed as %q, want %q", wasm, want)
 	m := expect.Value(registry.OpenModule(wasm))(t)
 	manifest := expect.Value(registry.ParseManifest(layer().encode()))(t)

@@ -64,8 +64,7 @@ func TestScoreStaysWithinItsRange(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{0, -0.5, 36, -37, 709, -709, 710, -710, 745, -746, math.MaxFloat64, -math.MaxFloat64,
 		math.Inf(1), math.Inf(-1)} {
-		got := check.Fuse(x, bands, nil).Score
-		want := 100
+		got, want := check.Fuse(x, bands, nil).Score, 100
 		if x == 0 {
 			want = 50
 		} else if x < 0 {
@@ -360,8 +359,7 @@ func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []c
 // bounded checks that a failed layer, had it answered, would have kept the score within Lowest and Highest.
 func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, layer int) {
 	t.Helper()
-	without := check.Fuse(bias, bands, outcomes)
-	answered := slices.Clone(outcomes)
+	without, answered := check.Fuse(bias, bands, outcomes), slices.Clone(outcomes)
 	lowest, highest := outcomes[layer].Range[0], outcomes[layer].Range[1]
 	for _, score := range []int{lowest, lowest / 2, 0, highest / 2, highest} {
 		answered[layer] = scored(outcomes[layer].Layer, outcomes[layer].Weight, score)

@@ -289,8 +289,7 @@ func TestWitness(t *testing.T) {
 	t.Parallel()
 	signer := audit.NewSigner("assay/audit", bytes.Repeat([]byte{1}, 32))
 	trust := hosttest.WriteFile(t, "trust", []byte("# the log of a test\n\nverifier key: "+signer.TreeKey(0)+"\n"))
-	state := filepath.Join(t.TempDir(), "state")
-	tree := expect.Value(audit.OpenTree(0, nil))(t)
+	state, tree := filepath.Join(t.TempDir(), "state"), expect.Value(audit.OpenTree(0, nil))(t)
 	var keys [2]string
 	for i := range keys {
 		tree.Append(audit.Hash{byte(i)})

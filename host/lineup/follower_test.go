@@ -73,8 +73,7 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 // the 1,000,000 that its manifest asks for, next to another lineup that does not.
 func TestLayersOfALineup(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	second := module(t, "second", "1.0.0", 20)
+	h, second := newHost(t, postgrestest.Database(t)), module(t, "second", "1.0.0", 20)
 	h.publish(t, module(t, "probe", "1.0.0", 10), second)
 	for _, c := range []struct {
 		mode  string

@@ -118,8 +118,7 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 func TestAbandonedCandidateIsClosed(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	h := newHost(t, url)
-	conn := storetest.Session(t, url)
+	h, conn := newHost(t, url), storetest.Session(t, url)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	var failing atomic.Bool
@@ -328,8 +327,7 @@ func TestForgedAnswer(t *testing.T) {
 // A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again.
 func TestRevokedPlugin(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	probe := module(t, "probe", "1.0.0", 10)
+	h, probe := newHost(t, postgrestest.Database(t)), module(t, "probe", "1.0.0", 10)
 	h.publish(t, probe, module(t, "second", "1.0.0", 20))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	h.verifier.Trust = mustTrust("operator " + operator.Verifier + "\nrevoked " + probe.Digest.String())

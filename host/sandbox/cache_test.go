@@ -111,8 +111,7 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	for name, alter := range map[string]func(t *testing.T, file string){
 		"not sealed": func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
 		"sealed file of another module": func(t *testing.T, file string) {
-			elsewhere := cacheDir(t)
-			g := signalling(99, codeOne, "Because")
+			elsewhere, g := cacheDir(t), signalling(99, codeOne, "Because")
 			closePlugin(t, open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest())))
 			write(t, file, expect.Value(os.ReadFile(compiled(t, elsewhere)))(t))
 		},
@@ -292,8 +291,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 // Two plugins of one module are independent: closing one must not disturb calls of the other.
 func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	t.Parallel()
-	box := sandboxOf(t, 2)
-	m := hostileGuest{wasm: healthy().encode}.module()
+	box, m := sandboxOf(t, 2), hostileGuest{wasm: healthy().encode}.module()
 	wantResult := func(p *Plugin) {
 		result, err := scoreOf(p, testEntity)
 		expect.That(t, result.Score == len(testEntity), "%+v, %v", result, err)

@@ -29,8 +29,7 @@ func (c *fakeCounter) Set(v uint64) { c.units = v }
 // tankOf returns a tank with the given bounds and clocks.
 func tankOf(t testing.TB, b bounds, c clocks) (*fuelTank, *fakeCounter) {
 	t.Helper()
-	counter := &fakeCounter{}
-	tank := &fuelTank{bounds: b, clocks: c}
+	counter, tank := &fakeCounter{}, &fuelTank{bounds: b, clocks: c}
 	tank.fill(counter, guestStack{reflect.ValueOf([]byte{})})
 	t.Cleanup(tank.stop)
 	return tank, counter

@@ -97,8 +97,7 @@ func (pr *probe) keepsFacts(t *testing.T) {
 
 // A trace has all that the layer reads, logs and prints. A call that is not traced keeps none of it.
 func (pr *probe) traces(t *testing.T) {
-	p := openIn(t, pr.box, pr.module)
-	long := strings.Repeat("x", 5000)
+	p, long := openIn(t, pr.box, pr.module), strings.Repeat("x", 5000)
 	for _, c := range []struct {
 		name, mode string
 		want       Trace

@@ -37,8 +37,7 @@ func TestFact(t *testing.T) {
 		"prefix of a name":     {"entity.valu", 16, "x", -1, untouched},
 		"name too long":        {"entity.value" + strings.Repeat("x", sdk.MaxFactName), 16, "x", -1, untouched},
 	}, func(t *testing.T, test testCase) {
-		g := newGuest()
-		fill := concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
+		g, fill := newGuest(), concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
 		logBuffer := concat(i32Const(0), i32Const(bufferAt), i32Const(16), callFunc(fnLog))
 		p := openGuest(t, g.scoring(fill, g.fact(test.fact, test.capacity), localSet(0), logBuffer,
 			localGet(0), i32Const(1000), opAdd))

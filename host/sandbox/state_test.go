@@ -197,8 +197,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 		"size of the memory": {wasm: growEachCall, score: 1, calls: 500},
 		"file descriptors":   {wasm: closeOutput, score: 1, calls: 50, never: true},
 	}, func(t *testing.T, c testCase) {
-		box := sandboxOf(t, 1)
-		m := hostileGuest{wasm: c.wasm}.module()
+		box, m := sandboxOf(t, 1), hostileGuest{wasm: c.wasm}.module()
 		p := openIn(t, box, m)
 		for i := range c.calls {
 			result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))

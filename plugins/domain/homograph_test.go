@@ -60,8 +60,7 @@ func TestHomographs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result := sdk.Run(Score, facts(t, entity.Domain, name))
-			got := map[string]bool{}
+			result, got := sdk.Run(Score, facts(t, entity.Domain, name)), map[string]bool{}
 			for _, s := range result.Signals {
 				got[s.Code] = s.Points > 0
 			}

@@ -12,8 +12,7 @@ import (
 // A release contains what a host builds from the same source, byte for byte (`just release-check`); others, nothing.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	modules := expect.Value(Modules())(t)
-	want := map[string]registry.Digest{}
+	modules, want := expect.Value(Modules())(t), map[string]registry.Digest{}
 	if Embedded {
 		source := expect.Value(registry.FindSource(".", nil, slog.Default()))(t)
 		want = digests(expect.Value(source.BuildAll(t.Context(), nil))(t))

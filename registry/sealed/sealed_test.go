@@ -147,8 +147,7 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 func TestSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
-	f := open(t, dir, key)
-	text := strings.Repeat("x", limit/4)
+	f, text := open(t, dir, key), strings.Repeat("x", limit/4)
 	age := func(name string, hours time.Duration) {
 		at := time.Now().Add(-hours * time.Hour)
 		expect.NoError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))

@@ -211,8 +211,7 @@ func TestPushRefusals(t *testing.T) {
 // TestPlainRegistry pushes to a registry on this machine that has no TLS, and pulls from it.
 func TestPlainRegistry(t *testing.T) {
 	t.Parallel()
-	p := newPublisher(t, false)
-	m := emptyPlugin(t, "probe", "1.0.0")
+	p, m := newPublisher(t, false), emptyPlugin(t, "probe", "1.0.0")
 	for _, flags := range [][]string{{}, {"--plain-http"}} {
 		flags = slices.Concat(flags, p.flags, []string{"--trust-file", p.trust})
 		reference, out := p.address+"/team/probe:1.0.0", filepath.Join(t.TempDir(), "probe.wasm")

@@ -220,8 +220,7 @@ type fuelReference struct {
 // go test ./host/e2e/layers -run TestFuelOfLayers -update-fuel.
 func TestFuelOfLayers(t *testing.T) {
 	t.Parallel()
-	compiler := runtime.Version()
-	table := readFuel(t)
+	compiler, table := runtime.Version(), readFuel(t)
 	if table.Toolchain != compiler && !*updateFuel {
 		t.Skipf("%s records the fuel of layers that %s compiled. %s compiles them to other code, which burns other "+
 			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,

@@ -200,8 +200,7 @@ func costlyValues() map[entity.Type][]string {
 
 // longFacts returns every fact that lookups can add, as long as they make it.
 func longFacts() entity.Facts {
-	name := strings.Repeat(strings.Repeat("a1-b", 15)+"abc.", 4)[:253]
-	names := make([]string, 8)
+	name, names := strings.Repeat(strings.Repeat("a1-b", 15)+"abc.", 4)[:253], make([]string, 8)
 	for i := range names {
 		names[i] = string(rune('a'+i)) + name[1:]
 	}

@@ -47,8 +47,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := installation.QuietLog(&terminal.Terminal{Err: t.Output()})
 	keys := expect.Value(keyring.Load(filepath.Join(hosttest.SharedDir(t), "secret")))(t)
-	m := &deployment{t: t}
-	database := postgrestest.Database(t)
+	m, database := &deployment{t: t}, postgrestest.Database(t)
 	m.store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: database, Keys: keys,
 		Logger: log}))(t))
 	expect.NoError(t, storetest.PutInForce(t.Context(), database))
@@ -152,8 +151,7 @@ func TestPoisoning(t *testing.T) {
 
 	// Records that no real check can create: the victims themselves were blocked.
 	for _, v := range victims {
-		e := expect.Value(entity.Parse(v.Type, v.Value, ""))(t)
-		forged := make([]check.Record, 1000)
+		e, forged := expect.Value(entity.Parse(v.Type, v.Value, ""))(t), make([]check.Record, 1000)
 		for i := range forged {
 			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
 				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,

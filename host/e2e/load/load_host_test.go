@@ -172,8 +172,7 @@ func (h *loadHost) capacity(t *testing.T, bodies []string) int {
 // offer sends the checks at a fixed rate, whether or not earlier ones have finished.
 func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	t.Helper()
-	replies := make([]reply, len(bodies))
-	due := time.NewTicker(10 * time.Millisecond)
+	replies, due := make([]reply, len(bodies)), time.NewTicker(10*time.Millisecond)
 	defer due.Stop()
 	began := time.Now()
 	var wg sync.WaitGroup

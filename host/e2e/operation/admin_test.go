@@ -81,8 +81,7 @@ func wantDocumentedMetrics(t *testing.T, scraped string) {
 // TestOperatorState looks at the operator's page of a host, and then at it without a database.
 func TestOperatorState(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.DataDir(t)
-	proxy := storetest.NewProxy(t, postgrestest.Database(t))
+	dir, proxy := hosttest.DataDir(t), storetest.NewProxy(t, postgrestest.Database(t))
 	host := hosttest.StartHost(t, dir, proxy.URL, "--operator-token", hosttest.OperatorToken, "--test-checkout")
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, proxy.URL, "keys", "create", "--plan", "pro").Secret
 	const value = "paypa1-secure-login.xyz"

@@ -77,8 +77,7 @@ func TestLateHost(t *testing.T) {
 // TestLateTimers checks that a busy host takes its late timers neither for silence nor for servers that are down.
 func TestLateTimers(t *testing.T) {
 	t.Parallel()
-	server := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1")
-	c := newClock()
+	server, c := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1"), newClock()
 	r := New(Config{Servers: []string{server.Addr}, RetryAfter: time.Hour, Timeout: time.Hour, Now: c.Now,
 		After: c.After})
 	defer r.Close()

@@ -212,8 +212,7 @@ func TestStale(t *testing.T) {
 // TestAbandonedLookup checks that a query continues after its caller gave up, and serves the next caller.
 func TestAbandonedLookup(t *testing.T) {
 	t.Parallel()
-	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
-	released := make(chan struct{})
+	server, released := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), make(chan struct{})
 	server.Handle("a.example", func(w dns.ResponseWriter, r *dns.Msg) {
 		server.Wait(released)
 		_ = w.WriteMsg(server.Reply(r))

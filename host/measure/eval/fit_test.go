@@ -117,8 +117,7 @@ func TestFitRecovers(t *testing.T) {
 // A layer whose scores clear gets the weight that the labels were drawn with.
 func TestFitRecoversClearing(t *testing.T) {
 	t.Parallel()
-	s := newSample()
-	random := rand.New(rand.NewPCG(11, 12))
+	s, random := newSample(), rand.New(rand.NewPCG(11, 12))
 	for range 3000 {
 		x, y := random.IntN(101), random.IntN(101)
 		odds := math.Exp(-1 + 4*float64(x)/100 - 3*float64(y)/100)

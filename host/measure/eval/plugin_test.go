@@ -97,8 +97,7 @@ func TestPluginSistersCountOnce(t *testing.T) {
 		s := newSample()
 		for i := range 400 {
 			malicious := i%4 == 0
-			hit := malicious && i%8 == 0
-			value := fmt.Sprintf("n%05d.example", i)
+			hit, value := malicious && i%8 == 0, fmt.Sprintf("n%05d.example", i)
 			if hit && sisters {
 				value = fmt.Sprintf("%s%d.example", []string{"campa", "other"}[i/200], 1000+i)
 			}

@@ -170,8 +170,7 @@ func TestEmptyMemory(t *testing.T) {
 func TestInstancesShareOneImage(t *testing.T) {
 	t.Parallel()
 	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
-		e := newEngine(t, assemble(3), s)
-		guests := make([]*guest, 100)
+		e, guests := newEngine(t, assemble(3), s), make([]*guest, 100)
 		for i := range guests {
 			guests[i] = e.startWithSnapshot(t)
 		}

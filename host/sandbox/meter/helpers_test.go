@@ -123,8 +123,7 @@ type testHost struct{ runtime wazero.Runtime }
 
 func newHost(t testing.TB, config wazero.RuntimeConfig, fuel *fuelSupply) *testHost {
 	t.Helper()
-	ctx := context.Background()
-	h := &testHost{runtime: newRuntime(t, config)}
+	ctx, h := context.Background(), &testHost{runtime: newRuntime(t, config)}
 	expect.Value(h.runtime.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(fuel.refill), nil, nil).Export(ImportName).Instantiate(ctx))(t)
 	expect.Value(h.runtime.NewHostModuleBuilder("assay").NewFunctionBuilder().
@@ -179,8 +178,7 @@ func run(guest api.Module, args ...uint64) error {
 func TestInstrumentIsDeterministic(t *testing.T) {
 	t.Parallel()
 	wasm := everything()
-	before := bytes.Clone(wasm)
-	m := mustInstrument(t, wasm)
+	before, m := bytes.Clone(wasm), mustInstrument(t, wasm)
 	expect.Must(t, bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm), "the second result differs from the first")
 	expect.Must(t, bytes.Equal(wasm, before), "Instrument modified its input")
 	_, err := Instrument(m.Wasm, DefaultLimits())

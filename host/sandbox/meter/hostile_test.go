@@ -90,8 +90,7 @@ func TestFuelChecks(t *testing.T) {
 // TestStartIsMetered checks that an endless start function or _initialize can be stopped.
 func TestStartIsMetered(t *testing.T) {
 	t.Parallel()
-	types := section(idType, sig("", ""))
-	code := section(idCode, fn(nil, endless()...))
+	types, code := section(idType, sig("", "")), section(idCode, fn(nil, endless()...))
 	for name, wasm := range map[string][]byte{
 		"start": module(types, section(idFunction, u(0)), rawSection(idStart, u(0)), code),
 		"_initialize": module(types, section(idFunction, u(0)),
@@ -144,8 +143,7 @@ const (
 
 // pattern returns n random bytes, so that moved content differs.
 func pattern(n int) []byte {
-	b := make([]byte, n)
-	random := rand.New(rand.NewPCG(uint64(n), 1))
+	b, random := make([]byte, n), rand.New(rand.NewPCG(uint64(n), 1))
 	for i := range b {
 		b[i] = byte(random.Uint32())
 	}

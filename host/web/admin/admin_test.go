@@ -127,8 +127,7 @@ func TestProblemAsError(t *testing.T) {
 // On loopback, the server must not be reachable for web pages whose name resolves to a loopback address.
 func TestForeignHosts(t *testing.T) {
 	t.Parallel()
-	all := guard(text(""), false)
-	loopback := guard(text(""), true)
+	all, loopback := guard(text(""), false), guard(text(""), true)
 	for host, ours := range map[string]bool{
 		"": true, "localhost": true, "LocalHost:8081": true, "127.0.0.1": true, "127.0.0.1:8081": true,
 		"127.9.9.9:1": true, "[::1]:8081": true, "[::1]": true, "evil.example": false, "evil.example:8081": false,

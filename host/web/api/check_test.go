@@ -190,8 +190,7 @@ func TestBatch(t *testing.T) {
 
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
+	s, item := start(t, Config{}), `{"domain":"`+strings.Repeat("a", 1000)+`.com"}`
 	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", check.MaxBatch), ",")+`]}`)
 	expect.That(t, r.status == 200 && len(s.checker.requests()) == check.MaxBatch, "status %d, %d requests: %.200s",
 		r.status, len(s.checker.requests()), r.body)

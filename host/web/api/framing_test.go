@@ -122,8 +122,7 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
-	answer := s.http.ErrorHandler
-	texts := make(chan string, 1)
+	answer, texts := s.http.ErrorHandler, make(chan string, 1)
 	s.http.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
 		texts <- err.Error()
 		answer(ctx, err)

@@ -78,8 +78,7 @@ func TestServeSurvivesAShortageOfDescriptors(t *testing.T) {
 
 func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	t.Parallel()
-	inner := listen(t)
-	errs := make([]error, 1000)
+	inner, errs := listen(t), make([]error, 1000)
 	for i := range errs {
 		errs[i] = syscall.EMFILE
 	}

@@ -201,8 +201,7 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 // Test keys have no part in the answers of the account's other keys. A replay is a use of a key.
 func TestReplaysByKey(t *testing.T) {
 	t.Parallel()
-	used := make(chan string, 9)
-	c := &onceChecker{}
+	used, c := make(chan string, 9), &onceChecker{}
 	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
 	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
 	send := func(key, once string) reply {

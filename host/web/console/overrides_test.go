@@ -113,8 +113,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	n int) string {
 	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := storetest.Parse(t, kind, value)
-	records := make([]check.Record, n)
+	e, records := storetest.Parse(t, kind, value), make([]check.Record, n)
 	for i := range records {
 		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
 			s.clock.Load().UTC().Truncate(time.Millisecond))

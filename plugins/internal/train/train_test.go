@@ -86,8 +86,7 @@ func TestLetters(t *testing.T) {
 func TestLogistic(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
-		want := 1 / (1 + math.Exp(-min(max(x, -30), 30)))
-		got := Logistic(x)
+		want, got := 1/(1+math.Exp(-min(max(x, -30), 30))), Logistic(x)
 		expect.That(t, math.Abs(got-want) <= 1e-4, "Logistic(%v) = %v, want %v", x, got, want)
 	}
 }

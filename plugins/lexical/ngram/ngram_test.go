@@ -70,8 +70,7 @@ func TestSum(t *testing.T) {
 			list := reader.Read(&a)
 			var want [ngram.Parts]int
 			for _, f := range list {
-				slot := ngram.Slot(f.Hash)
-				each := uint32(ngram.Slots / ngram.Pieces)
+				slot, each := ngram.Slot(f.Hash), uint32(ngram.Slots/ngram.Pieces)
 				want[f.Part] += int(int8(pieces[slot/each][slot%each]))
 				expect.That(t, f.From <= f.To && int(f.To) <= len(a.Name),
 					"a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
@@ -120,8 +119,7 @@ func TestSegment(t *testing.T) {
 
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
-	head := string(ngram.EncodeHead(1, 0))
-	piece := make([]byte, ngram.Slots/ngram.Pieces)
+	head, piece := string(ngram.EncodeHead(1, 0)), make([]byte, ngram.Slots/ngram.Pieces)
 	expect.Value(ngram.Open(head, piece, piece))(t)
 	for name, tt := range map[string]struct {
 		head   string
