@@ -20,20 +20,7 @@ func TestVerdicts(t *testing.T) {
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, pointsExact)
 	suite.CheckVerdict(t, check.Review, pointsPage+maxAnother*pointsAnother)
-	for _, points := range []int{pointsReview, pointsReview} {
-		expect.That(t, suite.Verdict(t, points) != check.Allow, "%d points are allowed", points)
-	}
-}
-
-// TestFreshListingBlocks checks that an exact listing that is up to date blocks every type in the default lineup.
-func TestFreshListingBlocks(t *testing.T) {
-	t.Parallel()
-	suite := layertest.Open(t, ".")
-	for _, kind := range suite.Manifest.Entities {
-		one := suite
-		one.Manifest.Entities = []string{kind}
-		one.CheckVerdict(t, check.Block, pointsExact)
-	}
+	expect.That(t, suite.Verdict(t, pointsReview) != check.Allow, "%d points are allowed", pointsReview)
 }
 
 func TestSignalText(t *testing.T) {
