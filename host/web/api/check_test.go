@@ -24,6 +24,9 @@ func TestResultMatchesTheContract(t *testing.T) {
 		`"query":"paypa1-secure-login.xyz","timestamp":"2026-01-15T10:30:00.123Z","ref":"` + ref + `"}`
 	expect.NoDiff(t, "difference", want, r.body)
 	expect.Equal(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
+	got := newResult(&check.Decision{})
+	expect.That(t, got.Signals != nil && got.Threat == nil, "signals %v, threat %v; want an empty list and null",
+		got.Signals, got.Threat)
 }
 
 func TestContentType(t *testing.T) {
