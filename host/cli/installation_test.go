@@ -187,21 +187,21 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	for name := range commands {
 		t.Errorf("there is no command %q", name)
 	}
-	expect := func(r commandRun, code int, want string) {
+	ends := func(r commandRun, code int, want string) {
 		t.Helper()
 		expect.That(t, r.Code == code && strings.Contains(r.Output, want),
 			"assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want, r.Output)
-		expect.Must(t, len(r.Files) <= 0, "assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
+		expect.Must(t, len(r.Files) == 0, "assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
 	}
 	for i, r := range RunInEmptyFolder(t, lines) {
 		code := 1
 		if wants[i] == "" {
 			code = 0
 		}
-		expect(r, code, wants[i])
+		ends(r, code, wants[i])
 	}
 	for _, r := range RunInEmptyFolder(t, help) {
-		expect(r, 0, "assay "+r.Args[0])
+		ends(r, 0, "assay "+r.Args[0])
 	}
 }
 
@@ -212,7 +212,7 @@ func TestNamedInstallation(t *testing.T) {
 		t.Helper()
 		for _, r := range runs {
 			expect.That(t, r.Code == 1 && strings.Contains(r.Output, installation.ErrNoInstallation.Error()+" in ") &&
-				!strings.Contains(r.Output, "built-in") && len(r.Files) <= 0, "assay %q: exit code %d, files %q\n%s",
+				!strings.Contains(r.Output, "built-in") && len(r.Files) == 0, "assay %q: exit code %d, files %q\n%s",
 				r.Args, r.Code, r.Files, r.Output)
 		}
 	}

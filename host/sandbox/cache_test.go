@@ -252,25 +252,19 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 	compiled(t, dir)
 }
 
-// Without a usable folder the sandbox logs a warning and compiles in memory. TestUnusableFolders in registry/sealed has
-// the others.
+// Without a usable folder, from the start or once it is removed, the sandbox logs a warning and compiles in memory.
+// TestUnusableFolders in registry/sealed has the others.
 func TestUnusableCacheFolder(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "file", "cache")
-	expect.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
-	log := run(t, dir, sevenPoints(t))
-	expect.That(t, strings.Contains(log, "compilation cache cannot be used"), "logged %q", log)
-}
-
-// A cache that fails while the host runs does not fail the plugin either.
-func TestCacheFolderRemovedAfterStart(t *testing.T) {
-	t.Parallel()
-	dir := cacheDir(t)
-	log, text := logged()
-	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
-	expect.NoError(t, os.RemoveAll(dir))
-	wantScore(t, openIn(t, s, sevenPoints(t)), 7)
-	expect.That(t, strings.Contains(text.String(), "compilation cache cannot be used"), "logged %q", text)
+	file := filepath.Join(t.TempDir(), "file")
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{filepath.Join(file, "cache"), cacheDir(t)} {
+		log, text := logged()
+		s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
+		_ = os.RemoveAll(dir)
+		wantScore(t, openIn(t, s, sevenPoints(t)), 7)
+		expect.That(t, strings.Contains(text.String(), "compilation cache cannot be used"), "%s: logged %q", dir, text)
+	}
 }
 
 // A closed plugin releases its compiled code. Otherwise the host would grow with every lineup that was ever in force.

@@ -134,15 +134,15 @@ func endlessGuests() []hostileGuest {
 	loopAtDepth, deepLoop := deep(fnScore+1, recursionDepth, endless())
 	return []hostileGuest{
 		{name: "loop/forever", wasm: scoring(endless(), returnScored).encode, want: burnsOut()},
-		{name: "loop/host calls", wasm: hosts.scoring(endless(hosts.fact("entity.value", 100), opDrop), returnScored).encode,
-			want: burnsOut()},
+		{name: "loop/host calls", want: burnsOut(),
+			wasm: hosts.scoring(endless(hosts.fact("entity.value", 100), opDrop), returnScored).encode},
 		{name: "loop/first call of an instance", wasm: once(endless()), want: burnsOut()},
 		{name: "call tree/by table", wasm: callTreeByTable, want: burnsOut()},
 		{name: "stack/loop at depth", wasm: scoring(loopAtDepth, returnScored).with(deepLoop).encode, want: burnsOut()},
 		large("memory/grow forever", scoring(endless(i32Const(1), opMemoryGrow, opDrop), returnScored).encode),
 		large("bulk/init forever", initForever),
-		{name: "wasi/yield forever", want: burnsOut(), wasm: newGuest().importing(importOf(wasiModule, "sched_yield", "",
-			tI32)).scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode},
+		{name: "wasi/yield forever", want: burnsOut(), wasm: newGuest().importing(importOf(wasiModule, "sched_yield",
+			"", tI32)).scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode},
 		{name: "log/forever", wasm: logs.scoring(endless(logs.log("%s%n is a format\n")), returnScored).encode,
 			want: burnsOut()},
 		tooSlow("time/touch every page", touchForever),
@@ -168,8 +168,8 @@ func trappingGuests() []hostileGuest {
 			"out of bounds memory"),
 		trap("trap/table entry of another type", mistypedCall, "indirect call type mismatch"),
 		trap("trap/first call of an instance", once(opUnreachable), "unreachable"),
-		trap("exit/0", newGuest().importing(wasiExitImport).scoring(i32Const(0), callFunc(fnLog+1), returnScored).encode,
-			"exited with code 0"),
+		trap("exit/0", newGuest().importing(wasiExitImport).scoring(i32Const(0), callFunc(fnLog+1),
+			returnScored).encode, "exited with code 0"),
 		trap("outcome/-1", scoring(i32Const(-1)).encode, "returned -1"),
 	}
 }

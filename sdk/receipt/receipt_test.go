@@ -151,7 +151,9 @@ func TestAlteredReceipts(t *testing.T) {
 		"hashes":                      func(r *Receipt) { r.Proof.Hashes[7]++ },
 		"a hash less":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
 		"half a hash":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
-		"checkpoint of another":       func(r *Receipt) { r.Proof.Checkpoint = issue(t, other, log, 5, 8).Proof.Checkpoint },
+		"checkpoint of another": func(r *Receipt) {
+			r.Proof.Checkpoint = issue(t, other, log, 5, 8).Proof.Checkpoint
+		},
 		"checkpoint of another tree": func(r *Receipt) {
 			r.Proof.Checkpoint = issue(t, signer, log, 5, 16).Proof.Checkpoint
 		},

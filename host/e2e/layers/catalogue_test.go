@@ -231,7 +231,8 @@ func TestFuelOfLayers(t *testing.T) {
 	burned := burnReferences(t, table.Values)
 	if *updateFuel {
 		table.Toolchain, table.Values = compiler, burned
-		writeFuel(t, table)
+		text := expect.Value(json.MarshalIndent(table, "", "  "))(t)
+		expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 		return
 	}
 	for i, want := range table.Values {
@@ -251,12 +252,6 @@ func readFuel(t *testing.T) (table fuelTable) {
 	err := json.Unmarshal(expect.Value(os.ReadFile(fuelFile))(t), &table)
 	expect.Must(t, err == nil, "reading %s: %v", fuelFile, err)
 	return table
-}
-
-func writeFuel(t *testing.T, table fuelTable) {
-	t.Helper()
-	text := expect.Value(json.MarshalIndent(table, "", "  "))(t)
-	expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 }
 
 // burnReferences returns the values with the fuel that each layer burns for them.

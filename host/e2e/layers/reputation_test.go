@@ -210,7 +210,13 @@ func TestImportedList(t *testing.T) {
 	}
 	before := scores()
 	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}
-	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, oneList(entries))
+	read := func() (all []feed.Entry, err error) {
+		if all, entries = entries, nil; all == nil {
+			err = io.EOF
+		}
+		return all, err
+	}
+	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, read)
 	expect.NoError(t, err)
 	load()
 	d := m.score(entity.Domain, listed)
@@ -229,16 +235,4 @@ func TestImportedList(t *testing.T) {
 	expect.NoError(t, m.store.WithdrawFeed(t.Context(), "Shops"))
 	load()
 	expect.Equal(t, "scores after the withdrawal", scores(), before)
-}
-
-// oneList returns a reader that returns all entries in its first call.
-func oneList(entries []feed.Entry) func() ([]feed.Entry, error) {
-	return func() ([]feed.Entry, error) {
-		if len(entries) == 0 {
-			return nil, io.EOF
-		}
-		all := entries
-		entries = nil
-		return all, nil
-	}
 }

@@ -122,7 +122,7 @@ func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval
 	return r
 }
 
-// TestCalibration checks a figure computed by hand, for benign scores 2, 2, 17, 83, 3 and malicious ones 100, 83, 50, 2.
+// TestCalibration checks a figure computed by hand, for benign scores 2, 2, 17, 83, 3 and bad ones 100, 83, 50, 2.
 // At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
 func TestCalibration(t *testing.T) {
 	t.Parallel()

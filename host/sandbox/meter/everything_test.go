@@ -122,7 +122,8 @@ func runCode() []byte {
 // the smallest size and with large ones. A second call traps because the first one drops segments.
 func TestBehaviourOfEverything(t *testing.T) {
 	t.Parallel()
-	metered, config := mustInstrument(t, everything()).Wasm, compiler().WithCompilationCache(wazero.NewCompilationCache())
+	metered := mustInstrument(t, everything()).Wasm
+	config := compiler().WithCompilationCache(wazero.NewCompilationCache())
 	for _, calls := range [][]uint64{{0}, {1}, {2}, {77}, {1 << 31}, {1, 1}} {
 		observe := func(wasm []byte, fuel *fuelSupply) (seen []any) {
 			m := newHost(t, config, fuel).mustStart(t, wasm)
