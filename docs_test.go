@@ -253,8 +253,7 @@ var (
 	testRun  = regexp.MustCompile(`go test (?:-tags \w+ )?\./([\w/-]+)[^\n` + "`" + `]* -run '?\^?(Test\w+)`)
 )
 
-// TestDocuments asserts that what the documents refer to exists: linked files, tests by name and folder, and packages
-// in commands.
+// What the documents refer to exists: linked files, tests by name and folder, and packages in commands.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	var documents []string

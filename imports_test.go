@@ -14,8 +14,7 @@ import (
 	"assay/registry/expect"
 )
 
-// engineImporters lists the packages that may import each third-party engine, so that an engine can be replaced in one
-// place.
+// engineImporters lists the packages that may import each third-party engine, so that it can be replaced in one place.
 var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":         {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                {"host/store"},
@@ -146,8 +145,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 // TestImports checks that packages depend on each other only in the allowed directions.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	packages := listPackages(t)
-	used := map[string]bool{}
+	packages, used := listPackages(t), map[string]bool{}
 	for _, p := range packages {
 		path := strings.TrimPrefix(p.ImportPath, "assay/")
 		allowed, reason, rule := allowedFor(path)

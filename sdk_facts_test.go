@@ -17,8 +17,7 @@ import (
 	"assay/sdk"
 )
 
-// TestFactsOfSDKs checks that the table in sdk/ABI.md and the accessors in each SDK match the tables of facts. With
-// ASSAY_UPDATE=1 it writes them.
+// The table in sdk/ABI.md and the accessors in each SDK match the tables of facts. ASSAY_UPDATE=1 writes them.
 func TestFactsOfSDKs(t *testing.T) {
 	t.Parallel()
 	facts := slices.Concat(factTables()...)

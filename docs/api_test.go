@@ -161,8 +161,7 @@ func (o operation) scope() string {
 
 // common returns the references of the responses that most operations have.
 func (d *apiDocument) common() (all []string) {
-	counts := map[string]int{}
-	operations := d.operations()
+	counts, operations := map[string]int{}, d.operations()
 	for _, o := range operations {
 		for _, r := range o.Responses {
 			counts[r.Ref]++

@@ -106,8 +106,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// TestParts checks which pages are parts of another, that each layer of the catalogue has a page, and each of its
-// signals an anchor there.
+// TestParts checks which pages are parts of another, and that each layer has a page, and its signals an anchor there.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	pages := expect.Value(Pages())(t)
@@ -119,8 +118,7 @@ func TestParts(t *testing.T) {
 			continue
 		}
 		parts++
-		text := expect.Value(read("docs/" + p.Name + ".md"))(t)
-		signals := signal.FindAllStringSubmatch(text, -1)
+		signals := signal.FindAllStringSubmatch(expect.Value(read("docs/"+p.Name+".md"))(t), -1)
 		expect.That(t, len(signals) != 0, "%s has no signals", p.Name)
 		for _, s := range signals {
 			expect.That(t, strings.Contains(string(p.HTML), `<h2 id="`+s[1]+`">`), "%s: %s has no anchor", p.Name, s[1])

@@ -49,20 +49,13 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	files := expect.Value(filepath.Glob("../sdk/*.go"))(t)
-	for _, file := range files {
+	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		data := expect.Value(os.ReadFile(file))(t)
 		put(t, root, "sdk/"+filepath.Base(file), string(data))
 	}
-	return sourceIn(t, root)
-}
-
-// sourceIn returns a source with its cache below root.
-func sourceIn(t *testing.T, root string) registry.Source {
-	t.Helper()
 	cache := expect.Value(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
 	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
 }
@@ -186,8 +179,7 @@ func TestBuildCache(t *testing.T) {
 	}
 
 	put(t, s.Root, "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n")
-	changed := build(t, s)
-	expect.That(t, changed.Digest != first.Digest, "different code built the same module")
+	expect.That(t, build(t, s).Digest != first.Digest, "different code built the same module")
 	files := cacheFiles(t, s)
 	expect.That(t, len(files) == 2, "the cache contains %v, want one module per source", keys(files))
 }

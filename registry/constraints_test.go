@@ -191,8 +191,7 @@ func TestCheckConstraints(t *testing.T) {
 	expect.That(t, err != nil && err.Error() == want, "got %v\nwant %s", err, want)
 }
 
-// fit returns a lineup that may be put in force, and its manifests: a required layer that scores all types, and one
-// with a setting.
+// fit returns a lineup that may be put in force, of a required layer and one with a setting, and its manifests.
 func fit() (registry.LineupDocument, []registry.Manifest) {
 	l := registry.LineupDocument{
 		Bias: registry.ForAll(-3), Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupLayer{

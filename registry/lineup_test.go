@@ -120,8 +120,7 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 		data, err := l.Encode()
 		expect.Must(t, err == nil && string(data) == want, "encoded as %s, %v\nwant %s", data, err, want)
 	}
-	back := expect.Value(registry.ParseLineup([]byte(want)))(t)
-	expect.NoDiff(t, "the lineup", l, back)
+	expect.NoDiff(t, "the lineup", l, expect.Value(registry.ParseLineup([]byte(want)))(t))
 }
 
 // A lineup from before there were numbers by type reads and encodes as it did, so that its digest is the same.
@@ -177,8 +176,7 @@ func TestSuits(t *testing.T) {
 		"a higher lowest": {[2]int{-30, 0}, &floor, -30},
 		"no clearing":     {[2]int{0, 100}, &floor, 0},
 	} {
-		m := registry.Manifest{ScoreRange: &c.declared}
-		lowest, highest := registry.LineupLayer{Floor: c.floor}.Range(m)
+		lowest, highest := registry.LineupLayer{Floor: c.floor}.Range(registry.Manifest{ScoreRange: &c.declared})
 		expect.That(t, lowest == c.lowest && highest == c.declared[1], "%s: %d to %d", name, lowest, highest)
 	}
 }
@@ -279,8 +277,7 @@ func FuzzParseLineup(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encoded := expect.Value(l.Encode())(t)
-		back, err := registry.ParseLineup(encoded)
+		back, err := registry.ParseLineup(expect.Value(l.Encode())(t))
 		expect.Must(t, err == nil, "%s is accepted, but not its encoding: %v", data, err)
 		changes := registry.Diff(l, back, nil)
 		expect.That(t, len(changes) == 0, "%s changes when encoded: %v", data, changes)

@@ -300,8 +300,7 @@ func FuzzParseManifest(f *testing.F) {
 		expect.That(t, m.Name != "" && len(m.Entities) != 0 && len(m.Entities) <= 4 &&
 			m.BudgetFuel >= registry.MinBudget && m.MemoryMB >= 1 && m.DefaultWeight >= 0, "%s was accepted as %+v",
 			data, m)
-		again := expect.Value(json.Marshal(m))(t)
-		back, err := registry.ParseManifest(again)
+		back, err := registry.ParseManifest(expect.Value(json.Marshal(m))(t))
 		expect.That(t, err == nil && fmt.Sprint(back) == fmt.Sprint(m), "%+v decoded again is %+v, %v", m, back, err)
 	})
 }

@@ -38,8 +38,7 @@ func packed(tb testing.TB) []byte {
 
 func TestPackAndOpen(t *testing.T) {
 	t.Parallel()
-	wasm := packed(t)
-	want := bare + custom(registry.ManifestSection, string(layer().encode()))
+	wasm, want := packed(t), bare+custom(registry.ManifestSection, string(layer().encode()))
 	expect.That(t, string(wasm) == want, "packed as %q, want %q", wasm, want)
 	m := expect.Value(registry.OpenModule(wasm))(t)
 	manifest := expect.Value(registry.ParseManifest(layer().encode()))(t)
@@ -217,10 +216,8 @@ func TestDiffManifests(t *testing.T) {
 
 func TestSections(t *testing.T) {
 	t.Parallel()
-	wasm := []byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00")
-	got, err := registry.Sections(wasm)
-	want := []registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}
-	diff := cmp.Diff(want, got)
+	got, err := registry.Sections([]byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00"))
+	diff := cmp.Diff([]registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}, got)
 	expect.That(t, err == nil && diff == "", "%v (-want +got):\n%s", err, diff)
 	for name, text := range map[string]string{
 		"not a module":             "abc",
@@ -240,8 +237,7 @@ const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"d
 func TestCasesArePacked(t *testing.T) {
 	t.Parallel()
 	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
-	m := expect.Value(registry.OpenModule(wasm))(t)
-	cases, err := m.Cases()
+	cases, err := expect.Value(registry.OpenModule(wasm))(t).Cases()
 	expect.That(t, err == nil && len(cases) == 2 && cases[0].Facts["dns.a"] == "1" && cases[1].Min == -5,
 		"the cases are %+v, %v", cases, err)
 	without, err := registry.OpenModule(packed(t))

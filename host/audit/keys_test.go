@@ -44,9 +44,8 @@ func TestRotation(t *testing.T) {
 		bySecond := !test.replaced && test.uses&audit.Checkpoints != 0
 		_, err = first.OpenTree(tree)
 		expect.That(t, (err != nil) == bySecond, "%s: the first key alone: %v", name, err)
-		if len(first.Statements()) != 0 || len(key.Statements()) != 1 || key.Origin(1) != first.Origin(1) {
-			t.Errorf("%s: %v, %v", name, first.Statements(), key.Statements())
-		}
+		expect.That(t, len(first.Statements()) == 0 && len(key.Statements()) == 1 && key.Origin(1) == first.Origin(1),
+			"%s: %v, %v", name, first.Statements(), key.Statements())
 		promise := audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated}
 		opened, err := key.OpenPromise(must(s.SignPromise(promise)))
 		expect.That(t, err == nil && opened.Replaced.IsZero() == (test.uses&audit.Records == 0 || !test.replaced),
@@ -133,8 +132,7 @@ func TestErasureAfterRotation(t *testing.T) {
 			by = audit.NewSigner(origin, sequence(0, 32))
 		}
 		r := audit.Record{Kind: audit.Erasure, At: test.at.Format(time.RFC3339)}
-		key := must(s.With([]string{statement}))
-		v := audit.NewVerifier(audit.Genesis(0), key, nil)
+		v := audit.NewVerifier(audit.Genesis(0), must(s.With([]string{statement})), nil)
 		blank := audit.Leaf(nonce, record)
 		erasedRow := audit.Row{Seq: 1, Leaf: blank, Hash: audit.Genesis(0).Next(blank).Hash,
 			Record: audit.Record{Kind: audit.Blank}}
@@ -155,9 +153,8 @@ func TestFilesOfKeys(t *testing.T) {
 	keys := s.TreeKeys(audit.TreeHead{Chain: 3})
 	file := "# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n"
 	key, err := audit.ParseKeys(file)
-	if err != nil || !slices.Equal(key.Statements(), []string{second}) || key.VerifierKey() != s.VerifierKey() {
-		t.Errorf("%v, %q", err, key.Statements())
-	}
+	expect.That(t, err == nil && slices.Equal(key.Statements(), []string{second}) &&
+		key.VerifierKey() == s.VerifierKey(), "%v, %q", err, key.Statements())
 	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,
 		"a cut statement": keys[0] + "\n" + second[:len(second)/2], "a later key alone": keys[1]} {
 		expect.Failure(t, expect.ErrorOf(audit.ParseKeys(text)), "%s: read", name)

@@ -23,9 +23,8 @@ func (s tiles) keep(t testing.TB, added []audit.Tile) {
 	t.Helper()
 	for _, tile := range added {
 		key := audit.TileID{Level: tile.Level, Index: tile.Index}
-		if len(tile.Hashes) != tile.Width*sha256.Size || !bytes.HasPrefix(tile.Hashes, s[key]) {
-			t.Fatalf("%s has %d hashes, or replaces others", tile.Path(), len(tile.Hashes)/sha256.Size)
-		}
+		expect.Must(t, len(tile.Hashes) == tile.Width*sha256.Size && bytes.HasPrefix(tile.Hashes, s[key]),
+			"%s has %d hashes, or replaces others", tile.Path(), len(tile.Hashes)/sha256.Size)
 		s[key] = tile.Hashes
 	}
 }
@@ -42,8 +41,7 @@ type reference []tlog.Hash
 
 func (r *reference) add(t testing.TB, n int64) {
 	t.Helper()
-	hashes := must(tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r))
-	*r = append(*r, hashes...)
+	*r = append(*r, must(tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r))...)
 }
 
 func (r reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
@@ -71,8 +69,7 @@ func grown(t testing.TB, n int64) (tiles, reference) {
 
 func (r reference) head(t testing.TB, size int64) audit.TreeHead {
 	t.Helper()
-	root := must(tlog.TreeHash(size, r))
-	return audit.TreeHead{Chain: 3, Size: size, Root: audit.Hash(root)}
+	return audit.TreeHead{Chain: 3, Size: size, Root: audit.Hash(must(tlog.TreeHash(size, r)))}
 }
 
 // Sizes around the edges of tiles on the first three levels.
@@ -83,16 +80,14 @@ func TestTreeAgreesWithTlog(t *testing.T) {
 	stored, all := grown(t, 66000)
 	for _, size := range sizes {
 		tree := must(audit.OpenTree(size, stored.read))
-		if got, want := tree.Head(3), all.head(t, size); got != want {
-			t.Errorf("opened with %d leaves, the tree has the head %+v, want %+v", size, got, want)
-		}
+		got, want := tree.Head(3), all.head(t, size)
+		expect.That(t, got == want, "opened with %d leaves, the tree has the head %+v, want %+v", size, got, want)
 		if size == 66000 {
 			continue
 		}
 		tree.Append(leaf(size))
-		if got, want := tree.Head(3), all.head(t, size+1); got != want {
-			t.Errorf("with leaf %d, the tree has the head %+v, want %+v", size, got, want)
-		}
+		got, want = tree.Head(3), all.head(t, size+1)
+		expect.That(t, got == want, "with leaf %d, the tree has the head %+v, want %+v", size, got, want)
 	}
 }
 
@@ -112,9 +107,7 @@ func TestTakeReturnsWhatGrew(t *testing.T) {
 				want[audit.TileID{Level: tile.L, Index: tile.N, Width: tile.W}] = true
 			}
 			for _, tile := range tree.Take() {
-				if !want[tile.TileID] {
-					t.Errorf("from %d, %d more: unexpected tile %s", from, n, tile.Path())
-				}
+				expect.That(t, want[tile.TileID], "from %d, %d more: unexpected tile %s", from, n, tile.Path())
 				delete(want, tile.TileID)
 			}
 			expect.That(t, len(want) == 0 && len(tree.Take()) == 0,
@@ -209,9 +202,7 @@ func TestTilePaths(t *testing.T) {
 	} {
 		got, err := audit.ParseTilePath(path)
 		expect.That(t, got == want && (err == nil) == (want.Width > 0), "%s is parsed as %+v, %v", path, got, err)
-		if err == nil && got.Path() != path {
-			t.Errorf("%s is written as %s", path, got.Path())
-		}
+		expect.That(t, err != nil || got.Path() == path, "%s is written as %s", path, got.Path())
 	}
 }
 

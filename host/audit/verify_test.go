@@ -106,9 +106,8 @@ func randomLog(r *rand.Rand, n int) storedLog {
 		var erased []audit.Erased
 		for j := range i {
 			if tr.rows[j].Record.Kind == audit.Check && r.IntN(3) == 0 {
-				erased = append(erased, audit.Erased{Seq: tr.rows[j].Seq, Leaf: tr.rows[j].Leaf})
 				tr.was[j] = tr.rows[j]
-				tr.rows[j].Nonce, tr.rows[j].Record = nil, audit.Record{Kind: "erased"}
+				erased = append(erased, tr.blank(j))
 			}
 		}
 		tr.rows[i] = erasure(tr.head.Chain, erased)
@@ -198,136 +197,106 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 	})
 }
 
-// mutations are single writes to the database. Each returns false if it does not apply to the log.
+// blank removes the content of a row, and returns what an erasure of it says.
+func (tr *storedLog) blank(i int) audit.Erased {
+	tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
+	return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
+}
+
+// mutations are single writes to the database, most of them to row i. What does not apply to the log changes nothing.
 var mutations = []struct {
 	name string
-	do   func(*storedLog, *rand.Rand) bool
+	do   func(tr *storedLog, i int, r *rand.Rand)
 }{
-	{"flip a bit of a record", func(tr *storedLog, r *rand.Rand) (ok bool) {
-		row := &tr.rows[r.IntN(len(tr.rows))]
-		if row.Nonce == nil {
-			return false // an erased row has no record
+	{"flip a bit of a record", func(tr *storedLog, i int, r *rand.Rand) {
+		if row := &tr.rows[i]; row.Nonce != nil { // an erased row has no record
+			row.Record, _ = flip(row.Record, r.IntN(reflect.TypeFor[audit.Record]().NumField()))
 		}
-		row.Record, ok = flip(row.Record, r.IntN(reflect.TypeFor[audit.Record]().NumField()))
-		return ok
 	}},
-	{"flip a bit of a nonce", func(tr *storedLog, r *rand.Rand) bool {
-		row := &tr.rows[r.IntN(len(tr.rows))]
-		if row.Nonce == nil {
-			return false
+	{"flip a bit of a nonce", func(tr *storedLog, i int, r *rand.Rand) {
+		if row := &tr.rows[i]; row.Nonce != nil {
+			row.Nonce = slices.Clone(row.Nonce)
+			row.Nonce[r.IntN(len(row.Nonce))] ^= 1 << r.IntN(8)
 		}
-		row.Nonce = slices.Clone(row.Nonce)
-		row.Nonce[r.IntN(len(row.Nonce))] ^= 1 << r.IntN(8)
-		return true
 	}},
-	{"flip a bit of a leaf, a hash, a number or the head", func(tr *storedLog, r *rand.Rand) bool {
-		row := &tr.rows[r.IntN(len(tr.rows))]
+	{"flip a bit of a leaf, a hash, a number or the head", func(tr *storedLog, i int, r *rand.Rand) {
+		row := &tr.rows[i]
 		if hash := []*audit.Hash{&row.Leaf, &row.Hash, &tr.head.Hash, nil}[r.IntN(4)]; hash != nil {
 			hash[r.IntN(32)] ^= 1 << r.IntN(8)
 		} else {
 			row.Seq ^= 1 << r.IntN(63)
 		}
-		return true
 	}},
-	{"change the head's number", func(tr *storedLog, r *rand.Rand) bool {
-		tr.head.Seq ^= 1 << r.IntN(8)
-		return true
-	}},
-	{"give an erased row a record", func(tr *storedLog, r *rand.Rand) bool {
-		row := &tr.rows[r.IntN(len(tr.rows))]
-		if row.Nonce != nil {
-			return false
+	{"change the head's number", func(tr *storedLog, _ int, r *rand.Rand) { tr.head.Seq ^= 1 << r.IntN(8) }},
+	{"give an erased row a record", func(tr *storedLog, i int, r *rand.Rand) {
+		if row := &tr.rows[i]; row.Nonce == nil {
+			row.Nonce, row.Record = randomBytes(r, audit.NonceBytes), randomRecord(r)
 		}
-		row.Nonce, row.Record = randomBytes(r, audit.NonceBytes), randomRecord(r)
-		return true
 	}},
-	{"give an erased row its record back", func(tr *storedLog, r *rand.Rand) bool {
-		i := r.IntN(len(tr.rows))
-		if tr.rows[i].Nonce != nil {
-			return false
-		}
-		tr.rows[i].Nonce, tr.rows[i].Record = tr.was[i].Nonce, tr.was[i].Record
-		return true
-	}},
-	{"blank a row", func(tr *storedLog, r *rand.Rand) bool {
-		row := &tr.rows[r.IntN(len(tr.rows))]
-		ok := row.Nonce != nil
-		row.Nonce, row.Record, row.Erased = nil, audit.Record{Kind: audit.Blank}, nil
-		return ok
-	}},
-	{"blank a row and name it in an erasure", func(tr *storedLog, r *rand.Rand) bool {
-		i, j := r.IntN(len(tr.rows)), r.IntN(len(tr.rows))
-		if tr.rows[i].Nonce == nil || tr.rows[j].Record.Kind != audit.Erasure || i == j {
-			return false
-		}
-		tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased),
-			audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf})
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
-		return true
-	}},
-	{"blank a row and append an erasure without the key", func(tr *storedLog, r *rand.Rand) bool {
-		i := r.IntN(len(tr.rows))
+	{"give an erased row its record back", func(tr *storedLog, i int, _ *rand.Rand) {
 		if tr.rows[i].Nonce == nil {
-			return false
+			tr.rows[i].Nonce, tr.rows[i].Record = tr.was[i].Nonce, tr.was[i].Record
 		}
-		forged := erasure(tr.head.Chain, []audit.Erased{{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}})
-		forged.Record.Digest = randomBytes(r, []int{64, 32, 0}[r.IntN(3)])
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
-		tr.rows = append(tr.rows, forged)
-		tr.link(len(tr.rows) - 1)
-		return true
 	}},
-	{"copy an erasure", func(tr *storedLog, r *rand.Rand) bool {
-		row := tr.rows[r.IntN(len(tr.rows))]
-		if len(row.Erased) == 0 {
-			return false
-		}
-		tr.rows = append(tr.rows, row)
-		tr.link(len(tr.rows) - 1)
-		return true
+	{"blank a row", func(tr *storedLog, i int, _ *rand.Rand) {
+		tr.blank(i)
+		tr.rows[i].Erased = nil
 	}},
-	{"alter the list of an erasure", func(tr *storedLog, r *rand.Rand) bool {
-		row := &tr.rows[r.IntN(len(tr.rows))]
-		if len(row.Erased) == 0 {
-			return false
+	{"blank a row and name it in an erasure", func(tr *storedLog, i int, r *rand.Rand) {
+		j := r.IntN(len(tr.rows))
+		if tr.rows[i].Nonce != nil && tr.rows[j].Record.Kind == audit.Erasure && i != j {
+			tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased), tr.blank(i))
 		}
-		at := r.IntN(len(row.Erased))
-		row.Erased = slices.Clone(row.Erased)
-		if row.Erased[at].Leaf[0] ^= 1; r.IntN(2) == 0 {
-			row.Erased = slices.Delete(row.Erased, at, at+1)
-		}
-		return true
 	}},
-	{"delete one", func(tr *storedLog, r *rand.Rand) bool {
-		i := []int{0, 1 + r.IntN(len(tr.rows)-2), len(tr.rows) - 1}[r.IntN(3)]
+	{"blank a row and append an erasure without the key", func(tr *storedLog, i int, r *rand.Rand) {
+		if tr.rows[i].Nonce != nil {
+			forged := erasure(tr.head.Chain, []audit.Erased{tr.blank(i)})
+			forged.Record.Digest = randomBytes(r, []int{64, 32, 0}[r.IntN(3)])
+			tr.rows = append(tr.rows, forged)
+			tr.link(len(tr.rows) - 1)
+		}
+	}},
+	{"copy an erasure", func(tr *storedLog, i int, _ *rand.Rand) {
+		if row := tr.rows[i]; len(row.Erased) > 0 {
+			tr.rows = append(tr.rows, row)
+			tr.link(len(tr.rows) - 1)
+		}
+	}},
+	{"alter the list of an erasure", func(tr *storedLog, i int, r *rand.Rand) {
+		if row := &tr.rows[i]; len(row.Erased) > 0 {
+			at := r.IntN(len(row.Erased))
+			row.Erased = slices.Clone(row.Erased)
+			if row.Erased[at].Leaf[0] ^= 1; r.IntN(2) == 0 {
+				row.Erased = slices.Delete(row.Erased, at, at+1)
+			}
+		}
+	}},
+	{"delete one", func(tr *storedLog, i int, r *rand.Rand) {
+		i = []int{0, i, len(tr.rows) - 1}[r.IntN(3)]
 		tr.rows = slices.Delete(tr.rows, i, i+1)
-		return true
 	}},
-	{"delete one and renumber", func(tr *storedLog, r *rand.Rand) bool {
-		i := r.IntN(len(tr.rows))
-		tr.rows = slices.Delete(tr.rows, i, i+1)
-		renumber(tr)
-		tr.head.Seq--
-		return i < len(tr.rows) // deleting the last and restoring the head is a cut tail, tested below
+	{"delete one and renumber", func(tr *storedLog, i int, _ *rand.Rand) {
+		if i < len(tr.rows)-1 { // deleting the last and restoring the head is a cut tail, tested below
+			tr.rows = slices.Delete(tr.rows, i, i+1)
+			renumber(tr)
+			tr.head.Seq--
+		}
 	}},
-	{"swap two", func(tr *storedLog, r *rand.Rand) bool {
-		i, j := r.IntN(len(tr.rows)), r.IntN(len(tr.rows))
+	{"swap two", func(tr *storedLog, i int, r *rand.Rand) {
+		j := r.IntN(len(tr.rows))
 		tr.rows[i], tr.rows[j] = tr.rows[j], tr.rows[i]
 		if r.IntN(2) == 0 {
 			renumber(tr)
 		}
-		return i != j
 	}},
-	{"duplicate one", func(tr *storedLog, r *rand.Rand) bool {
-		i := r.IntN(len(tr.rows))
+	{"duplicate one", func(tr *storedLog, i int, r *rand.Rand) {
 		tr.rows = slices.Insert(tr.rows, i, tr.rows[i])
 		if r.IntN(2) == 0 {
 			renumber(tr)
 		}
-		return true
 	}},
-	{"insert one", func(tr *storedLog, r *rand.Rand) bool {
-		i := r.IntN(len(tr.rows) + 1)
+	{"insert one", func(tr *storedLog, i int, r *rand.Rand) {
+		i += r.IntN(2)
 		row := audit.Row{Nonce: randomBytes(r, audit.NonceBytes), Record: randomRecord(r)}
 		row.Leaf = audit.Leaf(row.Nonce, row.Record)
 		head := tr.at(i).Next(row.Leaf)
@@ -336,7 +305,6 @@ var mutations = []struct {
 		if r.IntN(2) == 0 {
 			renumber(tr)
 		}
-		return true
 	}},
 }
 
@@ -354,18 +322,16 @@ func TestVerifierDetectsEveryMutation(t *testing.T) {
 		tr := randomLog(r, 3+r.IntN(30))
 		m := mutations[r.IntN(len(mutations))]
 		broken := tr.clone()
-		if !m.do(&broken, r) {
+		m.do(&broken, r.IntN(len(tr.rows)), r)
+		if reflect.DeepEqual(broken, tr) {
 			continue
 		}
 		n++
 		done[m.name]++
 		_, err := broken.verify()
 		var breaks *audit.BreakError
-		if !errors.As(err, &breaks) {
-			t.Errorf("%s, of %d records: verified with %v", m.name, len(tr.rows), err)
-		} else if breaks.Chain != tr.head.Chain || breaks.Seq < 0 || breaks.Seq > int64(len(broken.rows))+1 {
-			t.Errorf("%s: the break is reported at record %d of chain %d", m.name, breaks.Seq, breaks.Chain)
-		}
+		expect.That(t, errors.As(err, &breaks) && breaks.Chain == tr.head.Chain && breaks.Seq >= 0 &&
+			breaks.Seq <= int64(len(broken.rows))+1, "%s, of %d records: verified with %v", m.name, len(tr.rows), err)
 	}
 	for _, m := range mutations {
 		expect.That(t, done[m.name] >= 10, "%s: tried only %d times", m.name, done[m.name])

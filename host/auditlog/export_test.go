@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,13 +35,9 @@ func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) 
 	expect.NoError(t, k.Prune(t.Context()))
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Email, "jane.doe@example.net")
-	ledger := expect.Value(k.Store.NewLedger(patient))(t)
-	defer ledger.Close()
-	for range 2 {
-		expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "block")))
-	}
+	k.record(t, storetest.Decided(caller, e, "block"), storetest.Decided(caller, e, "block"))
 	_ = expect.Value(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
-	expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "allow")))
+	k.record(t, storetest.Decided(caller, e, "allow"))
 	expect.NoError(t, k.SignHeads(t.Context()))
 	outside = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 	return k, writeExport(t, k), outside
@@ -168,11 +165,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Logf("%d changes", count)
 	expect.That(t, count >= 150, "only %d changes were made", count)
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
-	files := []string{filepath.Join(dir, "whole.jsonl")}
-	for file := range names {
-		files = append(files, file)
-	}
-	out, notes := verifyInPython(t, k, files...)
+	out, notes := verifyInPython(t, k, append(slices.Collect(maps.Keys(names)), filepath.Join(dir, "whole.jsonl"))...)
 	expect.That(t, strings.Count(out, "is valid") >= 2 && !strings.Contains(notes, "whole.jsonl"),
 		"Python about the export as it is: %s", notes)
 	for file, what := range names {
@@ -219,18 +212,12 @@ func TestLostChain(t *testing.T) {
 	t.Parallel()
 	k, text, outside := exportedLog(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	second := 0
-	for i, line := range lines {
-		if bytes.HasPrefix(line, []byte(`{"chain":1,`)) {
-			second = i
-		}
-	}
+	second := slices.IndexFunc(lines, func(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"chain":1,`)) })
 	cut := bytes.Join(lines[:second], nil)
 	cut = append(cut, fmt.Sprintf(`{"records":%d,"end":true}`+"\n", second-2)...)
-	_, err := verifyExport(t, cut, k.Signer.Public, outside)
-	expect.ErrorText(t, "an export without a chain", err, "chain 1 breaks at record 1: the chain is gone")
-	_, err = verifyExport(t, cut, k.Signer.Public, nil)
-	expect.NoError(t, err)
+	expect.ErrorText(t, "an export without a chain", expect.ErrorOf(verifyExport(t, cut, k.Signer.Public, outside)),
+		"chain 1 breaks at record 1: the chain is gone")
+	expect.NoError(t, expect.ErrorOf(verifyExport(t, cut, k.Signer.Public, nil)))
 }
 
 // TestDeletedCheckpoints checks that one old checkpoint does not vouch for records that were made months later. The
@@ -316,12 +303,8 @@ func TestParseKeys(t *testing.T) {
 		"not a key":        {"assay/audit", "malformed verifier id"},
 	} {
 		key, err := audit.ParseKeys(test.text)
-		switch {
-		case test.reason != "":
-			expect.ErrorText(t, name, err, test.reason)
-		case err != nil || key.VerifierKey() != signer.VerifierKey():
-			t.Errorf("%s: %v, %v", name, key, err)
-		}
+		expect.Outcome(t, name, err, test.reason)
+		expect.That(t, err != nil || key.VerifierKey() == signer.VerifierKey(), "%s: %v", name, key)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
 
@@ -73,18 +72,30 @@ func (k *Keeper) signAnchor(head audit.Head) error {
 }
 
 // verifyFiles verifies the log against the checkpoints in the keeper's directory, as `assay audit verify` does.
-func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error) {
+func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken error) {
 	t.Helper()
-	files := expect.Value(k.Dir.Files())(t)
-	checkpoints := ReadCheckpoints(files, k.Signer.Public)
-	return Verify(t.Context(), k.Store, k.Signer.Public, trust, checkpoints)
+	return k.verify(t, ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public))
+}
+
+func (k *Keeper) verify(t *testing.T, checkpoints *Checkpoints) (reports []Report, broken error) {
+	t.Helper()
+	reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, checkpoints)
+	expect.NoError(t, err)
+	return reports, broken
+}
+
+// record appends records to the log.
+func (k *Keeper) record(t *testing.T, records ...check.Record) {
+	t.Helper()
+	ledger := expect.Value(k.Store.NewLedger(patient))(t)
+	expect.NoError(t, ledger.Append(t.Context(), records...))
+	expect.NoError(t, ledger.Close())
 }
 
 // wantRows checks the numbers of rows in the database, without records of states.
 func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 	t.Helper()
-	expect.Equal(t, "records", storetest.Value[int](t, db,
-		"SELECT count(*) FROM audit_records"), records)
+	expect.Equal(t, "records", storetest.Value[int](t, db, "SELECT count(*) FROM audit_records"), records)
 	expect.Equal(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
 }
 
@@ -96,69 +107,57 @@ func TestPrune(t *testing.T) {
 		expect.NoError(t, k.Prune(t.Context()))
 		wantRows(t, db, 3, 1) // two checks and the pruning
 	}
-	files, err := k.Dir.Files()
-	expect.Must(t, err == nil && len(files) != 0, "checkpoint files %v, error %v", files, err)
 	var stored []string
-	for _, file := range files {
-		text := expect.Value(os.ReadFile(file))(t)
-		stored = append(stored, audit.SplitCheckpoints(string(text))...)
+	for _, file := range expect.Value(k.Dir.Files())(t) {
+		stored = append(stored, audit.SplitCheckpoints(string(expect.Value(os.ReadFile(file))(t)))...)
 	}
-	stored = slices.DeleteFunc(stored, func(note string) bool {
-		return strings.Contains(note, "/chain/100000")
-	})
+	stored = slices.DeleteFunc(stored, func(note string) bool { return strings.Contains(note, "/chain/100000") })
 	// The head before the pruning, the anchor, and the head after the pruning.
 	expect.Must(t, len(stored) == 3, "stored outside the database: %q", stored)
 	anchor, err := k.Signer.OpenAnchor(stored[1])
 	expect.That(t, err == nil && anchor.Seq == 2, "the stored anchor is %+v, error %v", anchor, err)
-	reports, broken, err := k.verifyFiles(t)
+	reports, broken := k.verifyFiles(t)
 	want := Report{Records: 3, Pruned: 2, PrunedBefore: "2021-03-10", Checkpoints: 3, Since: "2021-03-20T12:00:00.000Z",
 		OK: true}
-	diff := cmp.Diff([]Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
-	expect.Must(t, diff == "" && broken == nil && err == nil, "%v, %v; reports (-want +got):\n%s", broken, err, diff)
-	if text := reports[0].String(); !strings.Contains(text, "2 earlier records, from before 2021-03-10, were pruned") {
-		t.Errorf("the report reads %q", text)
-	}
+	expect.NoError(t, broken)
+	expect.NoDiff(t, "reports", []Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
+	text := reports[0].String()
+	expect.That(t, strings.Contains(text, "2 earlier records, from before 2021-03-10, were pruned"), "reads %q", text)
 
 	// A checkpoint outside the database contradicts the anchor.
 	anchor.Hash[0]++
 	expect.NoError(t, k.signAnchor(anchor.Head))
-	_, broken, err = k.verifyFiles(t)
-	expect.NoError(t, err)
-	expect.ErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
+	expect.ErrorText(t, "verifying against a contradicting checkpoint", expect.ErrorOf(k.verifyFiles(t)),
+		"two signed hashes of it differ")
 	expect.Value(db.Exec(t.Context(), `UPDATE audit_anchors
 		SET note = replace(note, 'pruned before 2021-03-10', 'pruned before 2021-03-11')`))(t)
-	_, broken, err = k.verifyFiles(t)
-	expect.NoError(t, err)
-	expect.ErrorText(t, "verifying an altered anchor", broken, "not signed by this host's key")
+	expect.ErrorText(t, "an altered anchor", expect.ErrorOf(k.verifyFiles(t)), "not signed by this host's key")
 	expect.Failure(t, k.Prune(t.Context()), "pruning succeeded with an altered anchor")
 }
 
-// Records that were tampered with are evidence, and an anchor must be stored outside the database before a record is
-// deleted.
+// Records that were tampered with are evidence, and a record is deleted only after an anchor is stored elsewhere.
 func TestPruneKeepsRecords(t *testing.T) {
 	t.Parallel()
+	nothing := func(*Keeper) error { return nil }
 	type testCase struct {
-		tamper func(t *testing.T, k *Keeper, db *pgx.Conn) error
-		reason string
+		tamper  string
+		outside func(k *Keeper) error // a change outside the database
+		reason  string
 	}
 	expect.Each(t, map[string]testCase{
-		"of an altered log": {func(t *testing.T, _ *Keeper, db *pgx.Conn) error {
-			_, err := db.Exec(t.Context(), "UPDATE audit_records SET score = 0 WHERE seq = 1")
-			return err
-		}, "does not match its leaf"},
-		"that were moved to an older month": {func(t *testing.T, _ *Keeper, db *pgx.Conn) error {
-			_, err := db.Exec(t.Context(), "UPDATE audit_records SET recorded_at = recorded_at - interval '1 year'")
-			return err
-		}, "does not match its leaf"},
-		"of a log that a checkpoint contradicts": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
+		"of an altered log": {"UPDATE audit_records SET score = 0 WHERE seq = 1", nothing, "does not match its leaf"},
+		"that were moved to an older month": {"UPDATE audit_records SET recorded_at = recorded_at - interval '1 year'",
+			nothing, "does not match its leaf"},
+		"of a log that a checkpoint contradicts": {"SELECT", func(k *Keeper) error {
 			return k.signAnchor(audit.Head{Seq: 1})
 		}, "differs from a signed checkpoint"},
-		"if the anchor cannot be stored": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
+		"if the anchor cannot be stored": {"SELECT", func(k *Keeper) error {
 			return os.WriteFile(string(k.Dir), nil, 0o600)
 		}, "storing checkpoint"},
 	}, func(t *testing.T, test testCase) {
 		k, db := oldLog(t)
-		expect.NoError(t, test.tamper(t, k, db))
+		storetest.Exec(t, db, test.tamper)
+		expect.NoError(t, test.outside(k))
 		expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
 		wantRows(t, db, 4, 0)
 	})
@@ -200,12 +199,10 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 	storetest.Exec(t, db, "DELETE FROM audit_heads WHERE chain = 1")
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.NoError(t, k.Prune(t.Context()))
-	s = k.Status()
-	expect.That(t, len(s.Problems) == 0, "once the damage is mended, the problems are %q", s.Problems)
+	expect.Equal(t, "problems once the damage is mended", len(k.Status().Problems), 0)
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	wantRows(t, db, 3, 1)
-	reports, broken, err := k.verifyFiles(t)
-	expect.NoError(t, err)
+	reports, broken := k.verifyFiles(t)
 	expect.ErrorText(t, "the log", broken, reason)
 	expect.That(t, len(reports) == 4 && reports[0].OK && reports[0].Checkpoints != 0 && reports[1].OK && !reports[3].OK,
 		"reports %+v", reports)

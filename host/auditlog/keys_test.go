@@ -46,9 +46,7 @@ func TestKeyRotation(t *testing.T) {
 
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Domain, "example.com")
-	ledger := expect.Value(k.Store.NewLedger(patient))(t)
-	expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
-	expect.NoError(t, ledger.Close())
+	k.record(t, storetest.Decided(caller, e, check.Allow))
 	_ = expect.Value(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
 	expect.Error(t, "a host without the key", behind.SignHeads(t.Context()), audit.ErrKeyElsewhere)
 	_, err := stale.Erase(t.Context(), caller, privacy.Selector{Entity: &e})
@@ -64,9 +62,7 @@ func TestKeyRotation(t *testing.T) {
 		return broken
 	}
 	expect.NoError(t, public(first))
-	_, broken, err := k.verifyFiles(t)
-	expect.NoError(t, broken)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(k.verifyFiles(t)))
 	dir := t.TempDir()
 	export := func(name string) string {
 		file := filepath.Join(dir, name)
@@ -74,8 +70,7 @@ func TestKeyRotation(t *testing.T) {
 		return file
 	}
 	whole := export("whole")
-	_, err = verifyExport(t, expect.Value(os.ReadFile(whole))(t), first, nil)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(verifyExport(t, expect.Value(os.ReadFile(whole))(t), first, nil)))
 
 	// The key that was replaced signs the newest tree.
 	thief := NewSigner(storetest.Ring.SignSeed)
@@ -95,9 +90,7 @@ func TestKeyRotation(t *testing.T) {
 
 	// It signs an anchor, so that a record can be deleted which the second key has signed.
 	checkOnce := func() {
-		ledger := expect.Value(k.Store.NewLedger(patient))(t)
-		expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
-		expect.NoError(t, ledger.Close())
+		k.record(t, storetest.Decided(caller, e, check.Allow))
 		expect.NoError(t, k.SignHeads(t.Context()))
 	}
 	checkOnce()
@@ -143,11 +136,9 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	}, func(t *testing.T, test testCase) {
 		k, db := oldLog(t)
 		storetest.Exec(t, db, test.tamper)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		expect.NoError(t, err)
+		reports, broken := k.verify(t, nil)
 		expect.ErrorText(t, "the log", broken, test.reason)
-		n := len(reports)
-		expect.That(t, !reports[n-1].OK || !reports[0].OK, "reports %+v", reports)
+		expect.That(t, !reports[len(reports)-1].OK || !reports[0].OK, "reports %+v", reports)
 	})
 }
 
@@ -164,8 +155,7 @@ var operator, trust = func() (activation.Key, activation.Trust) {
 	return key, trust
 }()
 
-// Records that no checkpoint covers could have been rewritten, unless they are so new that hosts may not have signed
-// yet.
+// Records that no checkpoint covers could have been rewritten, unless hosts may not have signed them yet.
 func TestUnsignedRecords(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)

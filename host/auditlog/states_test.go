@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,10 +118,7 @@ func TestVerifyStates(t *testing.T) {
 				expect.That(t, !strings.Contains(broken.Error(), "\n"), "%s: %v", name, broken)
 			}
 			var text bytes.Buffer
-			_, err = WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})
-			if err != nil {
-				return err
-			}
+			expect.NoError(t, expect.ErrorOf(WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})))
 			export := expect.Value(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
 			_, same, err := VerifyPublic(ctx, export, k.Signer.Public, nil, test.now)
 			expect.That(t, (same == nil) == (broken == nil), "%s: the export: %v", name, same)
@@ -130,15 +128,13 @@ func TestVerifyStates(t *testing.T) {
 		restore()
 	}
 	storetest.Exec(t, db, "UPDATE accounts SET quota = 11 WHERE id = "+account)
-	reports, broken, err := k.verifyFiles(t)
-	expect.NoError(t, err)
+	reports, broken := k.verifyFiles(t)
 	expect.ErrorText(t, "a quota", broken, "audit chain 1000001 breaks at record ")
 	last := reports[len(reports)-1]
 	expect.That(t, last.Chain == audit.StatesOf(0) && !last.OK, "the report is %+v", last)
 }
 
-// What decides checks without a layer is held to the records of its addition and removal, as
-// TestColumnsThatVerificationCovers tests for each column.
+// What decides checks without a layer is held to its records. TestColumnsThatVerificationCovers tests each column.
 func TestVerifyOverrides(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
@@ -171,15 +167,10 @@ func TestVerifyOverrides(t *testing.T) {
 		"of another database": {"INSERT INTO overrides SELECT * FROM foreign_row", "no record says that it was added"},
 	} {
 		storetest.Exec(t, db, test.tamper)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		expect.NoError(t, err)
-		ok := true
-		for _, r := range reports {
-			ok = ok && r.OK
-		}
-		expect.That(t, (broken == nil) == (test.reason == "") && ok == (test.reason == "") &&
-			(broken == nil || strings.Contains(broken.Error(), test.reason)), "%s: %v, want %q; reports %+v", name,
-			broken, test.reason, reports)
+		reports, broken := k.verify(t, nil)
+		expect.Outcome(t, name, broken, test.reason)
+		bad := slices.ContainsFunc(reports, func(r Report) bool { return !r.OK })
+		expect.That(t, bad == (test.reason != ""), "%s: reports %+v", name, reports)
 		restore()
 	}
 }
@@ -221,11 +212,9 @@ func TestTreeAfterALoss(t *testing.T) {
 	restore := dump(t, db, "first", restorable...)
 	e := storetest.Parse(t, entity.Domain, "example.net")
 	record := func(n int) {
-		ledger := expect.Value(k.Store.NewLedger(patient))(t)
-		defer ledger.Close()
 		caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 100))
 		for range n {
-			expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Block)))
+			k.record(t, storetest.Decided(caller, e, check.Block))
 		}
 	}
 	record(3)
@@ -245,9 +234,8 @@ func TestTreeAfterALoss(t *testing.T) {
 	acceptLoss(t, k, k.Signer, audit.StatesOf(0), 0)
 	number := acceptLoss(t, k, k.Signer, 0, 4)
 	expect.Equal(t, "the record of the acceptance", number, 6)
-	_, broken, err := k.verifyFiles(t)
-	expect.NoError(t, err)
-	expect.ErrorText(t, "verification before a checkpoint", broken, "no checkpoint was signed since")
+	expect.ErrorText(t, "verification before a checkpoint", expect.ErrorOf(k.verifyFiles(t)),
+		"no checkpoint was signed since")
 
 	for _, host := range []*Keeper{k, {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
 		expect.NoError(t, host.SignHeads(t.Context()))
@@ -258,8 +246,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	expect.That(t, strings.HasPrefix(note, want), "the checkpoint is %q, want %q", note, want)
 	record(2)
 	expect.NoError(t, k.SignHeads(t.Context()))
-	reports, broken, err := k.verifyFiles(t)
-	expect.NoError(t, err)
+	reports, broken := k.verifyFiles(t)
 	expect.NoError(t, broken)
 	expect.Equal(t, "losses", reports[0].Losses, 1)
 	export := writeExport(t, k)
@@ -282,7 +269,5 @@ func TestTreeAfterALoss(t *testing.T) {
 
 	// A loss explains no other difference: not that of records that survived.
 	storetest.Exec(t, db, "UPDATE audit_records SET revision = 5 WHERE kind = 'loss'")
-	_, broken, err = k.verifyFiles(t)
-	expect.NoError(t, err)
-	expect.That(t, broken != nil, "an altered acceptance is not found")
+	expect.Failure(t, expect.ErrorOf(k.verifyFiles(t)), "an altered acceptance is not found")
 }

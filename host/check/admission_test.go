@@ -61,9 +61,8 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		}, entity.Email)
 		f.swap(1, batched, other)
 		go func() {
-			if _, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch), nil); err != nil {
-				t.Error(err)
-			}
+			_, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch), nil)
+			expect.That(t, err == nil, "%v", err)
 		}()
 		synctest.Wait() // the first check of the batch is judged, and the others wait
 		go func() {
@@ -106,8 +105,7 @@ func TestLateCheckIsRefused(t *testing.T) {
 		"%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records), gate.InProgress())
 }
 
-// Free keys of a network share turns, whichever accounts they belong to. Those who pay have their account's. Checks
-// without a key share those of one account, by network.
+// Free keys of a network share turns, and checks without a key too. Those who pay have their account's.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const shared = "network 192.0.2.0/24"
@@ -145,8 +143,7 @@ func TestGateRefuses(t *testing.T) {
 	expect.Equal(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
-// A spent quota is remembered for a second, so that it costs no lookups and layers. Whatever could change the ledger's
-// answer ends that.
+// A spent quota is remembered for a second, or until something could change the ledger's answer.
 func TestSpentQuotaIsRemembered(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 23, 59, 58, 0, time.UTC)
@@ -211,9 +208,8 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	f := newFixture(t, "only")
 	f.appendErr = &check.QuotaError{Quota: 10, Needed: 1, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
 	for range 2 {
-		if _, err := f.check(aDomain); !errors.Is(err, f.appendErr) && err.Error() != f.appendErr.Error() {
-			t.Fatal(err)
-		}
+		_, err := f.check(aDomain)
+		expect.Must(t, errors.Is(err, f.appendErr) || err.Error() == f.appendErr.Error(), "%v", err)
 	}
 	test := f.caller
 	test.Limits.Test = true

@@ -90,8 +90,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	m := f.member("reader")
 	m.Facts = []string{"dns.a"}
 	f.swap(1, m)
-	answers := expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
-	for i, a := range answers {
+	for i, a := range expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t) {
 		want := fmt.Sprintf("n%d.example.com", i)
 		expect.Must(t, a.Decision.Query == want, "answer %d is for %s", i, a.Decision.Query)
 	}
@@ -212,8 +211,7 @@ func (g *guarded) Append(ctx context.Context, records ...check.Record) error {
 	return g.fixture.Append(ctx, records...)
 }
 
-// A check whose lineup was replaced is scored once more with the lineup in force, or refused. It is recorded at most
-// once, and never under the old revision.
+// A check whose lineup was replaced is scored once more, or refused, and never recorded under the old revision.
 func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

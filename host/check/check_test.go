@@ -306,8 +306,7 @@ func TestFloorAndWeightByType(t *testing.T) {
 
 func TestDecision(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	signals := []check.Signal{sig(80, "a:b:c")}
+	f, signals := newFixture(t), []check.Signal{sig(80, "a:b:c")}
 	heavy := f.memberFunc("heavy", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
 	})

@@ -69,8 +69,7 @@ func TestLiveSwapsALineupForItself(t *testing.T) {
 	live.Swap(l)
 	held := live.Acquire()
 	drained := live.Swap(l) // such as a rollback to the current revision
-	again := live.Acquire()
-	again.Release()
+	live.Acquire().Release()
 	expect.Equal(t, "a holder of the second period was counted for the first", closed(drained), false)
 	held.Release()
 	expect.Equal(t, "the first period drains", closed(drained), true)

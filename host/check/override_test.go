@@ -90,8 +90,7 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
-	d, err := f.Rescore(t.Context(), "acct_1", e)
+	d, err := f.Rescore(t.Context(), "acct_1", expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
 	expect.That(t, err == nil && d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
 		"scored for feedback as %+v, %v", d, err)
 	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
@@ -245,8 +244,7 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	expect.That(t, deadlines[0].Equal(deadlines[1]), "two layers have the deadlines %v", deadlines)
 }
 
-// TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because
-// of the state of the host.
+// A check is never scored from less than all its layers and facts because of the state of the host.
 func TestIncompleteChecksAreRefused(t *testing.T) {
 	t.Parallel()
 	waits := func(ctx context.Context, _ check.Input) (check.Result, error) {
@@ -326,8 +324,7 @@ func TestEventMatchesTheContract(t *testing.T) {
 func TestEventEchoesTheQuery(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{`"quoted"`, "пример.рф", "<script>", "a\u2028b", `back\slash`} {
-		d := check.Decision{Fused: check.Fused{Verdict: check.Block}, Query: query}
-		_, body, err := d.Event()
+		_, body, err := (&check.Decision{Fused: check.Fused{Verdict: check.Block}, Query: query}).Event()
 		expect.NoError(t, err)
 		var got struct{ Data struct{ Query string } }
 		err = json.Unmarshal(body, &got)

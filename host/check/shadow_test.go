@@ -113,8 +113,7 @@ func TestShadowOfABatch(t *testing.T) {
 	}
 }
 
-// A check that is answered while the queue is full is left out, and so are all after Run has ended. A queued check
-// keeps its lineup open.
+// A check is left out while the queue is full, and after Run has ended. A queued check keeps its lineup open.
 func TestShadowLeavesOut(t *testing.T) {
 	t.Parallel()
 	f, _, runs := shadowFixture(t)
@@ -165,12 +164,10 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		left    int
 	}
 	expect.Each(t, map[string]testCase{
-		"all is well": {func(setup) {}, 1, 0},
-		"a fact of the host's own is missing": {func(s setup) {
-			s.fixture.Shadow.Collector = noFacts{}
-		}, 0, 1},
-		"the call was not completed": {fails(errors.New("no time")), 0, 1},
-		"the layer fails":            {fails(&check.Failure{Reason: check.Trap}), 1, 0},
+		"all is well":                         {func(setup) {}, 1, 0},
+		"a fact of the host's own is missing": {func(s setup) { s.fixture.Shadow.Collector = noFacts{} }, 0, 1},
+		"the call was not completed":          {fails(errors.New("no time")), 0, 1},
+		"the layer fails":                     {fails(&check.Failure{Reason: check.Trap}), 1, 0},
 		"no processor is free": {func(s setup) {
 			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
 		}, 0, 1},

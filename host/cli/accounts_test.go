@@ -160,8 +160,7 @@ func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database strin
 	}
 }
 
-// testWebhooks covers the lifecycle of an endpoint: setting it, delivery, failure, resending, listing, rotation of the
-// secret, disabling and removal.
+// testWebhooks covers the lifecycle of an endpoint, from setting to removing it.
 func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string) {
 	t.Helper()
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")

@@ -36,8 +36,7 @@ func TestEval(t *testing.T) {
 	file, page := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled+mistaken)), filepath.Join(t.TempDir(),
 		"report.html")
 	text := hosttest.Output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
-	html := hosttest.ReadText(t, page)
-	hosttest.Has(t, html, "<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal")
+	hosttest.Has(t, hosttest.ReadText(t, page), "<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal")
 	hosttest.Has(t, text, "17 rows of rows.jsonl through lineup revision 1",
 		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY")
 	// Measuring records nothing.
@@ -45,9 +44,8 @@ func TestEval(t *testing.T) {
 	expect.That(t, reports[0].OK && reports[0].Records <= 1, "audit verify: %+v", reports[0])
 }
 
-// TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do
-// to popular sites. It scores the rows that layers were trained on, so the figures in docs/decisions/scoring.md, which
-// are held out, are the better estimate.
+// TestLabelledFalsePositives holds the default lineup to what the README says of honest values. Layers were trained on
+// these rows, so the held-out figures in docs/decisions/scoring.md are the better estimate.
 func TestLabelledFalsePositives(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")

@@ -184,8 +184,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 	body := func(path string) string {
 		response := expect.Value(http.Get(host.Admin + path))(t)
 		defer response.Body.Close()
-		text := expect.Value(io.ReadAll(response.Body))(t)
-		return string(text)
+		return string(expect.Value(io.ReadAll(response.Body))(t))
 	}
 	const degraded = `"degraded":["list Dead is expired: fetching list: `
 	hosttest.Eventually(t, "the host reports what it cannot fetch", func() bool {

@@ -123,8 +123,7 @@ func testFeedbackOfACustomer(t *testing.T, host *hosttest.HostProcess, dir, data
 	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "fit", rows, "--feedback"), "to 17 rows")
 }
 
-// testPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended,
-// and of callers without a key.
+// testPrivacyOfOperator exports and erases a person's data in all accounts, and of callers without a key.
 func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, database string) {
 	t.Helper()
 	const body = `{"domain":"jane-roe.example"}`
@@ -290,8 +289,7 @@ func TestWitness(t *testing.T) {
 	t.Parallel()
 	signer := audit.NewSigner("assay/audit", bytes.Repeat([]byte{1}, 32))
 	trust := hosttest.WriteFile(t, "trust", []byte("# the log of a test\n\nverifier key: "+signer.TreeKey(0)+"\n"))
-	state := filepath.Join(t.TempDir(), "state")
-	tree := expect.Value(audit.OpenTree(0, nil))(t)
+	state, tree := filepath.Join(t.TempDir(), "state"), expect.Value(audit.OpenTree(0, nil))(t)
 	var keys [2]string
 	for i := range keys {
 		tree.Append(audit.Hash{byte(i)})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -72,8 +71,7 @@ func RunInEmptyFolder(t *testing.T, commands [][]string, env ...string) []comman
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{AsCommands + "=1", "PATH=" + os.Getenv("PATH"), "ASSAY_DNS=off"}, env...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(expect.Value(json.Marshal(runs))(t)), t.Output()
-	printed := expect.Value(cmd.Output())(t)
-	expect.NoError(t, json.Unmarshal(printed, &runs))
+	expect.NoError(t, json.Unmarshal(expect.Value(cmd.Output())(t), &runs))
 	return runs
 }
 
@@ -92,8 +90,7 @@ func commandNames(t *testing.T) []string {
 	return names
 }
 
-// TestCommandsWithoutInstallation runs every command in a folder without an installation. A command that needs one says
-// so, and none makes one.
+// Commands that need an installation say so in a folder without one, and none makes one.
 func TestCommandsWithoutInstallation(t *testing.T) {
 	t.Parallel()
 	const needed = "there is no installation in .assay (ASSAY_DATA_DIR): run `assay serve` there first"
@@ -190,39 +187,33 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	for name := range commands {
 		t.Errorf("there is no command %q", name)
 	}
-	expect := func(r commandRun, code int, want string) {
+	ends := func(r commandRun, code int, want string) {
 		t.Helper()
-		if r.Code != code || !strings.Contains(r.Output, want) {
-			t.Errorf("assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want,
-				r.Output)
-		}
-		if len(r.Files) > 0 {
-			t.Fatalf("assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
-		}
+		expect.That(t, r.Code == code && strings.Contains(r.Output, want),
+			"assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want, r.Output)
+		expect.Must(t, len(r.Files) == 0, "assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
 	}
 	for i, r := range RunInEmptyFolder(t, lines) {
 		code := 1
 		if wants[i] == "" {
 			code = 0
 		}
-		expect(r, code, wants[i])
+		ends(r, code, wants[i])
 	}
 	for _, r := range RunInEmptyFolder(t, help) {
-		expect(r, 0, "assay "+r.Args[0])
+		ends(r, 0, "assay "+r.Args[0])
 	}
 }
 
-// TestNamedInstallation names installations that do not exist. Commands that could do without one must not give other
-// answers then.
+// Commands that could do without an installation do not give other answers if one is named that does not exist.
 func TestNamedInstallation(t *testing.T) {
 	t.Parallel()
 	check := func(runs []commandRun) {
 		t.Helper()
 		for _, r := range runs {
-			if r.Code != 1 || !strings.Contains(r.Output, installation.ErrNoInstallation.Error()+" in ") ||
-				strings.Contains(r.Output, "built-in") || len(r.Files) > 0 {
-				t.Errorf("assay %q: exit code %d, files %q\n%s", r.Args, r.Code, r.Files, r.Output)
-			}
+			expect.That(t, r.Code == 1 && strings.Contains(r.Output, installation.ErrNoInstallation.Error()+" in ") &&
+				!strings.Contains(r.Output, "built-in") && len(r.Files) == 0, "assay %q: exit code %d, files %q\n%s",
+				r.Args, r.Code, r.Files, r.Output)
 		}
 	}
 	rows := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
@@ -273,9 +264,7 @@ func TestLostSecret(t *testing.T) {
 	for range 2 { // the second start finds no more than the first
 		expect.ErrorText(t, "a lost secret", open(lost), "whose secret was not at "+filepath.Join(lost, "secret"))
 	}
-	if _, err := os.Stat(filepath.Join(lost, "secret")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a secret was left: %v", err)
-	}
+	expect.Error(t, "the secret", expect.ErrorOf(os.Stat(filepath.Join(lost, "secret"))), fs.ErrNotExist)
 	expect.Value((&installation.Config{DataDir: other}).CreateInstallation())(t)
 	expect.Error(t, "another secret", open(other), store.ErrOtherSecret)
 	expect.Value((&installation.Config{DataDir: other}).LoadInstallation())(t) // it is kept
@@ -302,12 +291,9 @@ func TestBuiltInLineup(t *testing.T) {
 	m := &measurement.Measurement{Document: expect.Value(installation.ReadDocument(""))(t)}
 	expect.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
-		if err == nil && scored.Score != decision.Score {
-			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)
-		}
+		expect.That(t, err != nil || scored.Score == decision.Score, "measured: %d, a check: %d", scored.Score,
+			decision.Score)
 		return err
 	}))
-	if _, err := os.Stat(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data directory: %v", err)
-	}
+	expect.Error(t, "the data directory", expect.ErrorOf(os.Stat(cfg.DataDir)), fs.ErrNotExist)
 }

@@ -47,8 +47,7 @@ func configJSON(t *testing.T, environ []string, wantCode int, args ...string) (m
 	return all, errs
 }
 
-// TestSettingsPrecedence checks that a flag precedes the environment, which precedes the file, which precedes the
-// default, for each kind of value.
+// A flag precedes the environment, which precedes the file, which precedes the default, for each kind of value.
 func TestSettingsPrecedence(t *testing.T) {
 	t.Parallel()
 	file := hosttest.WriteFile(t, "assay.env", []byte("# settings\nASSAY_LISTEN=127.0.0.1:3\n"+
@@ -193,8 +192,7 @@ func TestConfigHidesSecrets(t *testing.T) {
 		"ASSAY_SMTP_URL=smtps://app:" + secret + "@mail.example:465?from=assay%40example.com",
 		"ASSAY_URL=https://assay.example",
 		"ASSAY_DNSBL=" + secret + ".zen.dq.spamhaus.net,domain:" + secret + ".dbl.dq.spamhaus.net"}
-	parser := expect.Value(newParser(&cli{}))(t)
-	for _, f := range settingsOf(parser.Model.Node) {
+	for _, f := range settingsOf(expect.Value(newParser(&cli{}))(t).Model.Node) {
 		if f.Tag.Has("secret") && f.Tag.Get("secret") == "" {
 			environ = append(environ, f.Envs[0]+"="+secret)
 		}
@@ -241,8 +239,7 @@ func TestConfigShowsDerivedDefaults(t *testing.T) {
 // TestSettingsWarnings checks the warnings about variables that are not settings, and about files with secrets.
 func TestSettingsWarnings(t *testing.T) {
 	t.Parallel()
-	parser := expect.Value(newParser(&cli{}))(t)
-	known := settingsOf(parser.Model.Node)
+	known := settingsOf(expect.Value(newParser(&cli{}))(t).Model.Node)
 	type testCase struct {
 		environ []string
 		text    string // of the file

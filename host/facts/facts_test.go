@@ -137,12 +137,10 @@ func TestEndOfCheck(t *testing.T) {
 	}
 }
 
-// TestHangingSource checks that a source whose observations never end refuses checks once its slots are used up, and
-// that the checks that do not need it are not affected.
+// A source whose observations never end refuses checks once its slots are used up, and only those that need it.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
-	released := make(chan struct{})
-	running := make(chan struct{}, 1<<16)
+	released, running := make(chan struct{}), make(chan struct{}, 1<<16)
 	deaf := fake{"net", func(context.Context, func(string) bool) (entity.Facts, error) {
 		running <- struct{}{}
 		<-released

@@ -57,8 +57,7 @@ func (h *host) plugin(m registry.Module) *openPlugin {
 	return nil
 }
 
-// A canary starts, grows, ends and is promoted by activations. Accounts stay where they are meanwhile, and nothing that
-// is open is opened again.
+// A canary starts, grows, ends and is promoted. Accounts stay where they are, and nothing that is open is opened again.
 func TestCanaryLifecycle(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -115,8 +114,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	expect.That(t, running != nil && h.plugin(second) == running, "promoting a canary opened its layers again")
 }
 
-// Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
-// nothing.
+// Hosts prepare and measure the lineup of a canary, so that starting and promoting it opens nothing.
 func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))

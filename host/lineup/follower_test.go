@@ -73,8 +73,7 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 // the 1,000,000 that its manifest asks for, next to another lineup that does not.
 func TestLayersOfALineup(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	second := module(t, "second", "1.0.0", 20)
+	h, second := newHost(t, postgrestest.Database(t)), module(t, "second", "1.0.0", 20)
 	h.publish(t, module(t, "probe", "1.0.0", 10), second)
 	for _, c := range []struct {
 		mode  string
@@ -293,8 +292,7 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 	expect.Until(t, "the rollback", func() bool { return h.follower.State().Revision == 1 })
 }
 
-// A lineup that takes long to load is abandoned when another one becomes active, whether the follower is notified or
-// has to poll.
+// A lineup that takes long to load is abandoned when another one becomes active.
 func TestSupersededLoadIsAbandoned(t *testing.T) {
 	t.Parallel()
 	intervals := map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}

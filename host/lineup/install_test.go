@@ -73,8 +73,7 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	}
 }
 
-// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays. A
-// canary is not ended.
+// All hosts prepare newer built-in layers first. If one of them cannot, what is in force stays. No canary is ended.
 func TestInstallPreparesHosts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -126,8 +125,7 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false)
 	changed := builtIn(t, "1.0.0", 2)
-	active := install(t, h, changed, "start with changed code", 2, "", false)
-	for i, layer := range active.Lineup.Layers {
+	for i, layer := range install(t, h, changed, "start with changed code", 2, "", false).Lineup.Layers {
 		_, version, _ := layer.Ref()
 		want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]
 		expect.That(t, version == want, "version %s, want %s", version, want)

@@ -114,13 +114,11 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	expect.Equal(t, "open plugins", h.openPlugins(), 2)
 }
 
-// A candidate that is withdrawn, that expires or that is only measured is closed. One that cannot be opened is refused
-// with the reason.
+// A candidate that is withdrawn, that expires, that is only measured or that cannot be opened is closed.
 func TestAbandonedCandidateIsClosed(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	h := newHost(t, url)
-	conn := storetest.Session(t, url)
+	h, conn := newHost(t, url), storetest.Session(t, url)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	var failing atomic.Bool
@@ -131,9 +129,7 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 		return nil, nil
 	})
 	other := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
-	closed := func(what string) {
-		expect.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 })
-	}
+	closed := func(what string) { expect.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 }) }
 	expect.Equal(t, "withdrawn", h.propose(t, "cand_1", other).Progress, fleet.Ready)
 	expect.Equal(t, "open plugins", h.openPlugins(), 2)
 	expect.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
@@ -292,8 +288,7 @@ func TestManyCandidates(t *testing.T) {
 		Document: strings.Repeat("x", 600_000)}), "more than 524288 bytes")
 }
 
-// A forged "ready" puts nothing in force on a host that refuses: the host says so after the commit, even if its own row
-// was forged too.
+// A forged "ready" puts nothing in force on a host that refuses, and the host says so after the commit.
 func TestForgedAnswer(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -332,8 +327,7 @@ func TestForgedAnswer(t *testing.T) {
 // A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again.
 func TestRevokedPlugin(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	probe := module(t, "probe", "1.0.0", 10)
+	h, probe := newHost(t, postgrestest.Database(t)), module(t, "probe", "1.0.0", 10)
 	h.publish(t, probe, module(t, "second", "1.0.0", 20))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	h.verifier.Trust = mustTrust("operator " + operator.Verifier + "\nrevoked " + probe.Digest.String())

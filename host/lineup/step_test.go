@@ -39,8 +39,7 @@ func (h *host) steps() *Steps {
 		Key: func() (activation.Key, error) { return hostKey, nil }, Author: "host test:1", Now: time.Now}
 }
 
-// A host ends a canary and moves layers to shadow by itself, and nothing else. It tries again when another activation
-// is faster, and leaves alone what is no longer in force.
+// A host ends a canary and moves layers to shadow by itself. It leaves alone what is no longer in force.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	lineup := lineupOf(-1, "probe@1.0.0", "second@1.0.0", "needed@1.0.0")
@@ -122,8 +121,7 @@ func demote(layer string, revision int64) func(*Steps, activation.Lineup) (activ
 	}
 }
 
-// Of several hosts that want the same step at once, one takes it. A host whose key is no longer trusted stores nothing
-// that every host would refuse.
+// Of several hosts that want the same step at once, one takes it. A host whose key is not trusted takes none.
 func TestStepIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -150,8 +148,7 @@ func TestStepIsTakenOnce(t *testing.T) {
 	expect.Equal(t, "activations", h.last(t).Number, 2)
 }
 
-// What hosts changed by themselves is listed as degraded, on each host and after a restart, until an operator activates
-// something.
+// What hosts changed by themselves is listed as degraded until an operator activates something.
 func TestOwnStepsAreDegraded(t *testing.T) {
 	t.Parallel()
 	database := postgrestest.Database(t)

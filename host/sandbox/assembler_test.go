@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Test guests are assembled byte by byte (WebAssembly core specification 2.0, chapter 5), so that they can contain code
-// that no compiler would emit.
+// Test guests are assembled byte by byte, so that they can contain code that no compiler would emit.
 
 // guest is a module under construction. It implements the layer interface unless a test changes its fields.
 type guest struct {
@@ -68,8 +67,7 @@ const (
 	bufferAt = 16 << 10 // address of free memory
 )
 
-// newGuest returns a guest that imports the four host functions and exports a memory of one page without a maximum. It
-// has no function yet.
+// newGuest returns a guest with the four host functions, a memory of one page without a maximum, and no function.
 func newGuest() *guest {
 	return &guest{
 		imports: []guestImport{
@@ -233,9 +231,6 @@ func customSection(name string, content []byte) []byte {
 
 const wasmHeader = "\x00asm\x01\x00\x00\x00"
 
-// moduleOf returns a file of these sections only.
-func moduleOf(sections ...[]byte) []byte { return concat([]byte(wasmHeader), concat(sections...)) }
-
 // activeElements returns an element segment that fills the first table from place 0 with these functions.
 func activeElements(functions ...int) []byte {
 	items := make([][]byte, len(functions))
@@ -279,7 +274,7 @@ func (g *guest) encode() []byte {
 			exports = append(exports, exportEntry(f.export, 0, number))
 		}
 	}
-	out := moduleOf(g.customs...)
+	out := concat([]byte(wasmHeader), concat(g.customs...))
 	put := func(id byte, items [][]byte) {
 		if len(items) > 0 {
 			out = append(out, section(id, vector(items))...)

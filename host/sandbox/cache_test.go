@@ -35,8 +35,7 @@ func sevenPoints(t *testing.T) registry.Module {
 func run(t *testing.T, dir string, m registry.Module) string {
 	t.Helper()
 	log, text := logged()
-	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
-	p := open(t, s, m)
+	p := open(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log}), m)
 	wantScore(t, p, 7)
 	closePlugin(t, p)
 	return text.String()
@@ -51,16 +50,14 @@ func wantScore(t *testing.T, p *Plugin, score int) {
 // compiled returns the only file below a folder.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
-	file := expect.Value(onlyFile(dir))(t)
-	return filepath.Join(dir, file)
+	return filepath.Join(dir, expect.Value(onlyFile(dir))(t))
 }
 
 // codeOf compiles a module as the sandbox does, and returns its code.
 func codeOf(t *testing.T, m registry.Module) *nativeCode {
 	t.Helper()
 	s := sandboxOf(t, 1)
-	metered := expect.Value(instrument(m))(t)
-	p, code, err := s.startIn(t.Context(), m, metered, false, &staging{dir: t.TempDir()})
+	p, code, err := s.startIn(t.Context(), m, expect.Value(instrument(m))(t), false, &staging{dir: t.TempDir()})
 	expect.NoError(t, err)
 	closePlugin(t, p)
 	return code
@@ -114,20 +111,16 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	for name, alter := range map[string]func(t *testing.T, file string){
 		"not sealed": func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
 		"sealed file of another module": func(t *testing.T, file string) {
-			elsewhere := cacheDir(t)
-			g := signalling(99, codeOne, "Because")
-			other := open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest()))
-			closePlugin(t, other)
-			content := expect.Value(os.ReadFile(compiled(t, elsewhere)))(t)
-			write(t, file, content)
+			elsewhere, g := cacheDir(t), signalling(99, codeOne, "Because")
+			closePlugin(t, open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest())))
+			write(t, file, expect.Value(os.ReadFile(compiled(t, elsewhere)))(t))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, m := cacheDir(t), sevenPoints(t)
 			run(t, dir, m)
-			file := compiled(t, dir)
-			alter(t, file)
+			alter(t, compiled(t, dir))
 			expect.Equal(t, "logged", run(t, dir, m), "")
 			cache := sandboxWithCache(t, dir).cache
 			code := cache.read(cache.name(m, limitsOf(m)))
@@ -259,25 +252,19 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 	compiled(t, dir)
 }
 
-// Without a usable folder the sandbox logs a warning and compiles in memory. TestUnusableFolders in registry/sealed has
-// the others.
+// Without a usable folder, from the start or once it is removed, the sandbox logs a warning and compiles in memory.
+// TestUnusableFolders in registry/sealed has the others.
 func TestUnusableCacheFolder(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "file", "cache")
-	expect.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
-	log := run(t, dir, sevenPoints(t))
-	expect.That(t, strings.Contains(log, "compilation cache cannot be used"), "logged %q", log)
-}
-
-// A cache that fails while the host runs does not fail the plugin either.
-func TestCacheFolderRemovedAfterStart(t *testing.T) {
-	t.Parallel()
-	dir := cacheDir(t)
-	log, text := logged()
-	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
-	expect.NoError(t, os.RemoveAll(dir))
-	wantScore(t, openIn(t, s, sevenPoints(t)), 7)
-	expect.That(t, strings.Contains(text.String(), "compilation cache cannot be used"), "logged %q", text)
+	file := filepath.Join(t.TempDir(), "file")
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{filepath.Join(file, "cache"), cacheDir(t)} {
+		log, text := logged()
+		s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
+		_ = os.RemoveAll(dir)
+		wantScore(t, openIn(t, s, sevenPoints(t)), 7)
+		expect.That(t, strings.Contains(text.String(), "compilation cache cannot be used"), "%s: logged %q", dir, text)
+	}
 }
 
 // A closed plugin releases its compiled code. Otherwise the host would grow with every lineup that was ever in force.
@@ -298,8 +285,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 // Two plugins of one module are independent: closing one must not disturb calls of the other.
 func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	t.Parallel()
-	box := sandboxOf(t, 2)
-	m := hostileGuest{wasm: healthy().encode}.module()
+	box, m := sandboxOf(t, 2), hostileGuest{wasm: healthy().encode}.module()
 	wantResult := func(p *Plugin) {
 		result, err := scoreOf(p, testEntity)
 		expect.That(t, result.Score == len(testEntity), "%+v, %v", result, err)
@@ -326,8 +312,7 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)
 	start := func(m registry.Module, dir string) error {
-		metered := expect.Value(instrument(m))(t)
-		p, _, err := box.start(t.Context(), m, metered, false, &staging{dir: dir})
+		p, _, err := box.start(t.Context(), m, expect.Value(instrument(m))(t), false, &staging{dir: dir})
 		if err == nil {
 			closePlugin(t, p)
 		}

@@ -26,8 +26,7 @@ import (
 // compilerPrefix begins the argument that makes the test binary a compiler. A compiler has no environment.
 const compilerPrefix = "compiler:"
 
-// compilers are the programs that the test binary can be as a compiler. Those that misbehave do so within the limits
-// that they have set themselves, as a module's code would.
+// compilers are the programs that the test binary can be as a compiler. Those that misbehave have limited themselves.
 var compilers = map[string]func(in io.Reader, out io.Writer) error{
 	"compile": func(in io.Reader, out io.Writer) error { return ServeCompiler(context.Background(), in, out) },
 	"spin": limited(func(compileRequest, io.Writer) error {

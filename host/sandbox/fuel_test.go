@@ -29,8 +29,7 @@ func (c *fakeCounter) Set(v uint64) { c.units = v }
 // tankOf returns a tank with the given bounds and clocks.
 func tankOf(t testing.TB, b bounds, c clocks) (*fuelTank, *fakeCounter) {
 	t.Helper()
-	counter := &fakeCounter{}
-	tank := &fuelTank{bounds: b, clocks: c}
+	counter, tank := &fakeCounter{}, &fuelTank{bounds: b, clocks: c}
 	tank.fill(counter, guestStack{reflect.ValueOf([]byte{})})
 	t.Cleanup(tank.stop)
 	return tank, counter
@@ -160,8 +159,7 @@ func TestHostFunctionsChargeFuel(t *testing.T) {
 			16 * 1024},
 	}, func(t *testing.T, c testCase) {
 		g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
-		p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
-		result, err := scoreOf(p, testEntity)
+		result, err := scoreOf(openIn(t, box, hostileGuest{wasm: g.encode}.module()), testEntity)
 		expect.That(t, err == nil && result.Fuel >= c.fuel && result.Fuel <= c.fuel+2000,
 			"%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
 	})
@@ -183,8 +181,7 @@ func pastDeadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// hourly returns a clock that advances by an hour whenever it is read, as if the system suspended the thread for that
-// long before.
+// hourly returns a clock that advances by an hour whenever it is read, as if the system had suspended the thread.
 func hourly() func() time.Time {
 	var hours atomic.Int64
 	return func() time.Time { return time.Unix(0, 0).Add(time.Duration(hours.Add(1)) * time.Hour) }
@@ -204,8 +201,7 @@ func TestTimeNeverDecides(t *testing.T) {
 			return scoreOf(p, testEntity)
 		},
 	}, func(t *testing.T, score func(*Plugin) (check.Result, error)) {
-		p := busy(t, 1)
-		result, err := score(p)
+		result, err := score(busy(t, 1))
 		expect.That(t, err == nil && result.Score == 7, "%+v, %v", result, err)
 	})
 }

@@ -51,20 +51,12 @@ func marshal(manifest map[string]any) []byte {
 
 func pack(t testing.TB, wasm []byte, manifest map[string]any) registry.Module {
 	t.Helper()
-	packed := expect.Value(registry.Pack(wasm, marshal(manifest), nil))(t)
-	return openModule(t, packed)
+	return openModule(t, expect.Value(registry.Pack(wasm, marshal(manifest), nil))(t))
 }
 
 func openModule(t testing.TB, packed []byte) registry.Module {
 	t.Helper()
 	return expect.Value(registry.OpenModule(packed))(t)
-}
-
-// buildGo builds the layer in a folder of testdata.
-func buildGo(t testing.TB, dir string) registry.Module {
-	t.Helper()
-	wasm := expect.Value(registry.CompileGo(t.Context(), "testdata/"+dir))(t)
-	return openModule(t, wasm)
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Guests that return: healthy ones, ones whose answers break the rules of the interface, and ones that try to see more
-// than their facts.
+// Guests that return: healthy ones, ones that break the rules, and ones that try to see more than their facts.
 
 // healthy emits a signal whose text is the entity's value, worth one point per byte.
 func healthy() *guest {
@@ -28,8 +27,6 @@ func signallingRepeatedly(n int) func() []byte {
 	g := newGuest()
 	return g.scoring(repeat(n, g.signal(1, codeOne, "Again")), returnScored).encode
 }
-
-func returning(outcome int) func() []byte { return scoring(i32Const(outcome)).encode }
 
 // logging logs text and traps.
 func logging(text string) func() []byte {
@@ -68,8 +65,8 @@ func overflowingSubscriptions(n int) func() []byte {
 // invalidArguments calls a WASI function with the arguments that code pushes, and scores if it fails with EINVAL.
 func invalidArguments(function guestImport, code ...[]byte) func() []byte {
 	g := newGuest().importing(function)
-	return g.scoring(growTo64MiB, opDrop, concat(code...), callFunc(fnLog+1), i32Const(wasiInvalid),
-		g.scoreIfEqual(6)).encode
+	return g.scoring(growTo64MiB, opDrop, concat(code...), callFunc(fnLog+1), i32Const(wasiInvalid), opEqual,
+		ifTrue(g.signal(6, codeOne, "Refused"), returnScored, opReturn), opUnreachable).encode
 }
 
 // flipACoin scores by the clocks and a random number: one point per bit set in their exclusive or.
@@ -110,8 +107,7 @@ func leakPrevious() []byte {
 		i32Const(previous+4), i32Const(current), length, opMemoryCopy, returnScored).encode()
 }
 
-// closeOutput scores the file type of standard output, which is 1 for a device, and 50 points if it is closed. Then it
-// closes standard input, output and error.
+// closeOutput scores the file type of standard output, 1, or 50 more if it is closed, and closes standard files.
 func closeOutput() []byte {
 	const fnStatus, fnClose = fnLog + 1, fnLog + 2
 	g := newGuest().importing(importOf(wasiModule, "fd_fdstat_get", tI32+tI32, tI32),
@@ -154,13 +150,6 @@ func invalidDebugInfo() []byte {
 
 // Guests that never return, or only after a very long time.
 
-func loopForever() []byte { return scoring(endless(), returnScored).encode() }
-
-func loopThroughHost() []byte {
-	g := newGuest()
-	return g.scoring(endless(g.fact("entity.value", 100), opDrop), returnScored).encode()
-}
-
 // callTreeByTable has a hundred functions that each call the next one twice, indirectly: 2^100 calls without a loop.
 func callTreeByTable() []byte {
 	g := scoring(callFunc(fnScore+1), returnScored)
@@ -195,15 +184,6 @@ func deep(self, n int, code ...[]byte) (start []byte, f guestFunction) {
 		concat(code...), op(0x0b))}
 }
 
-func loopAtDepth() []byte {
-	start, f := deep(fnScore+1, recursionDepth, endless())
-	return scoring(start, returnScored).with(f).encode()
-}
-
-func growForever() []byte {
-	return scoring(endless(i32Const(1), opMemoryGrow, opDrop), returnScored).encode()
-}
-
 // growTo64MiB grows a memory of one page to 64 MiB and pushes that size.
 var growTo64MiB = concat(i32Const(1023), opMemoryGrow, opDrop, i32Const(64<<20))
 
@@ -228,16 +208,6 @@ func touchForever() []byte {
 	return scoring(growTo64MiB, opDrop, endless(all), returnScored).encode()
 }
 
-func yieldForever() []byte {
-	return newGuest().importing(importOf(wasiModule, "sched_yield", "", tI32)).
-		scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode()
-}
-
-func logForever() []byte {
-	g := newGuest()
-	return g.scoring(endless(g.log("%s%n is a format\n")), returnScored).encode()
-}
-
 func loopInStart() *guest {
 	g := healthy().with(guestFunction{body: endless()})
 	g.start = fnScore + 1
@@ -247,7 +217,7 @@ func loopInStart() *guest {
 // Guests that trap, exit, or overflow a limit.
 
 func trapping(code ...[]byte) func() []byte {
-	return func() []byte { return scoring(concat(code...), returnScored).encode() }
+	return scoring(concat(code...), returnScored).encode
 }
 
 // mistypedCall calls a function in a table as one of another type.
@@ -258,27 +228,11 @@ func mistypedCall() []byte {
 	return g.encode()
 }
 
-func exiting(code int) func() []byte {
-	return func() []byte {
-		return newGuest().importing(wasiExitImport).scoring(i32Const(code), callFunc(fnLog+1), returnScored).encode()
-	}
-}
-
-func recurseForever() []byte {
-	return scoring(callFunc(fnScore+1), returnScored).with(guestFunction{body: callFunc(fnScore + 1)}).encode()
-}
-
 // recurseAndReturn recurses as deeply as the interface allows, and scores.
 func recurseAndReturn() []byte {
 	g := newGuest()
 	start, f := deep(fnScore+1, recursionDepth)
 	return g.scoring(start, g.signal(3, codeOne, "Returned"), returnScored).with(f).encode()
-}
-
-// recurseTooDeepAndReturn exceeds the depth, and returns within a slice or two of fuel.
-func recurseTooDeepAndReturn() []byte {
-	start, f := deep(fnScore+1, 10*recursionDepth)
-	return scoring(start, returnScored).with(f).encode()
 }
 
 // recurseWithResults has a frame of 8 kB for two instructions.
@@ -312,17 +266,10 @@ func recurseWithLocals() []byte {
 		with(guestFunction{params: tI32, locals: strings.Repeat(tI32, locals), body: recurse}).encode()
 }
 
-// scoreIfEqual emits a signal and returns if the two values on the stack are equal, and traps otherwise.
-func (g *guest) scoreIfEqual(points int) []byte {
-	return concat(opEqual, ifTrue(g.signal(points, codeOne, "Refused"), returnScored, opReturn), opUnreachable)
-}
-
 // once runs code in the first call of an instance, and scores 66 points in the second.
 func once(first ...[]byte) func() []byte {
-	return func() []byte {
-		g := newGuest()
-		return g.scoring(i32Const(bufferAt), opLoad,
-			ifTrue(g.signal(66, codeOne, "A broken instance was reused"), returnScored, opReturn),
-			i32Const(bufferAt), i32Const(1), opStore, concat(first...), returnScored).encode()
-	}
+	g := newGuest()
+	return g.scoring(i32Const(bufferAt), opLoad,
+		ifTrue(g.signal(66, codeOne, "A broken instance was reused"), returnScored, opReturn),
+		i32Const(bufferAt), i32Const(1), opStore, concat(first...), returnScored).encode
 }

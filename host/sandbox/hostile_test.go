@@ -85,8 +85,7 @@ type report struct {
 	Score   int
 }
 
-// module packs the guest as a plugin. A file that the registry cannot pack reaches the sandbox as it is: the sandbox
-// must not rely on the checks of the registry.
+// module packs the guest as a plugin, or if the registry refuses it, leaves it as it is: the sandbox checks it too.
 func (h hostileGuest) module() registry.Module {
 	m := manifest()
 	m["budget_fuel"], m["memory_mb"] = cmp.Or(h.fuel, 10_000_000), cmp.Or(h.memoryMB, 1)
@@ -131,16 +130,21 @@ func endlessGuests() []hostileGuest {
 		return hostileGuest{name: name, wasm: wasm, want: overrunsTime(), fuel: registry.MaxBudget,
 			time: time.Millisecond, memoryMB: 64}
 	}
+	hosts, logs := newGuest(), newGuest()
+	loopAtDepth, deepLoop := deep(fnScore+1, recursionDepth, endless())
 	return []hostileGuest{
-		{name: "loop/forever", wasm: loopForever, want: burnsOut()},
-		{name: "loop/host calls", wasm: loopThroughHost, want: burnsOut()},
+		{name: "loop/forever", wasm: scoring(endless(), returnScored).encode, want: burnsOut()},
+		{name: "loop/host calls", want: burnsOut(),
+			wasm: hosts.scoring(endless(hosts.fact("entity.value", 100), opDrop), returnScored).encode},
 		{name: "loop/first call of an instance", wasm: once(endless()), want: burnsOut()},
 		{name: "call tree/by table", wasm: callTreeByTable, want: burnsOut()},
-		{name: "stack/loop at depth", wasm: loopAtDepth, want: burnsOut()},
-		large("memory/grow forever", growForever),
+		{name: "stack/loop at depth", wasm: scoring(loopAtDepth, returnScored).with(deepLoop).encode, want: burnsOut()},
+		large("memory/grow forever", scoring(endless(i32Const(1), opMemoryGrow, opDrop), returnScored).encode),
 		large("bulk/init forever", initForever),
-		{name: "wasi/yield forever", wasm: yieldForever, want: burnsOut()},
-		{name: "log/forever", wasm: logForever, want: burnsOut()},
+		{name: "wasi/yield forever", want: burnsOut(), wasm: newGuest().importing(importOf(wasiModule, "sched_yield",
+			"", tI32)).scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode},
+		{name: "log/forever", wasm: logs.scoring(endless(logs.log("%s%n is a format\n")), returnScored).encode,
+			want: burnsOut()},
 		tooSlow("time/touch every page", touchForever),
 		tooSlow("time/copy forever", copyForever),
 	}
@@ -150,20 +154,23 @@ func trappingGuests() []hostileGuest {
 	trap := func(name string, wasm func() []byte, part string) hostileGuest {
 		return hostileGuest{name: name, wasm: wasm, want: traps(part)}
 	}
+	tooDeep, deepest := deep(fnScore+1, 10*recursionDepth) // returns within a slice or two of fuel
 	return []hostileGuest{
-		trap("stack/recurse forever", recurseForever, "nested too deeply"),
+		trap("stack/recurse forever", scoring(callFunc(fnScore+1), returnScored).with(guestFunction{
+			body: callFunc(fnScore + 1)}).encode, "nested too deeply"),
 		trap("stack/frame of results", recurseWithResults, "nested too deeply"),
 		trap("stack/frame of cold code", recurseWithColdFrame, "nested too deeply"),
 		trap("stack/frame of locals", recurseWithLocals, "nested too deeply"),
-		trap("stack/return from too deep", recurseTooDeepAndReturn, "nested too deeply"),
+		trap("stack/return from too deep", scoring(tooDeep, returnScored).with(deepest).encode, "nested too deeply"),
 		trap("trap/load at the highest offset", trapping(i32Const(-1), op(0x28, 0), uleb(1<<32-1), opDrop),
 			"out of bounds memory"),
 		trap("trap/fill outside", trapping(i32Const(1), i32Const(0), i32Const(65536), opMemoryFill),
 			"out of bounds memory"),
 		trap("trap/table entry of another type", mistypedCall, "indirect call type mismatch"),
 		trap("trap/first call of an instance", once(opUnreachable), "unreachable"),
-		trap("exit/0", exiting(0), "exited with code 0"),
-		trap("outcome/-1", returning(-1), "returned -1"),
+		trap("exit/0", newGuest().importing(wasiExitImport).scoring(i32Const(0), callFunc(fnLog+1),
+			returnScored).encode, "exited with code 0"),
+		trap("outcome/-1", scoring(i32Const(-1)).encode, "returned -1"),
 	}
 }
 

@@ -79,8 +79,7 @@ func statusMB(t *testing.T, name string) (kb int) {
 	return kb / 1024
 }
 
-// repetitions returns how often a caller calls the guest. Those that do not end by themselves, grow their stack or fill
-// their memory take long.
+// repetitions returns how often a caller calls the guest: seldom, if its calls take long.
 func (h hostileGuest) repetitions() int {
 	switch {
 	case h.want.isSlow():
@@ -158,8 +157,7 @@ func (h hostileGuest) callNextToOthers(t *testing.T, box *Sandbox, callers, call
 	wg.Wait()
 }
 
-// Code that is mapped from a file gives the same results as code in memory, also after its pages were given back, and
-// is unmapped when the plugin is closed.
+// Code that is mapped from a file gives the same results as code in memory, and is unmapped with its plugin.
 func TestMappedCode(t *testing.T) {
 	t.Parallel()
 	addOne := concat(i32Const(bufferAt), i32Const(bufferAt), opLoad, i32Const(1), opAdd, opStore)
@@ -195,8 +193,7 @@ func TestMappedCode(t *testing.T) {
 // mapsFileAt reports whether this process has an executable mapping of a deleted file that begins at an address.
 func mapsFileAt(t *testing.T, address string) bool {
 	t.Helper()
-	maps := expect.Value(os.ReadFile("/proc/self/maps"))(t)
-	for line := range strings.Lines(string(maps)) {
+	for line := range strings.Lines(string(expect.Value(os.ReadFile("/proc/self/maps"))(t))) {
 		if strings.HasPrefix(line, address) {
 			return strings.Contains(line, "r-xp") && strings.Contains(line, "(deleted)")
 		}

@@ -102,8 +102,7 @@ func TestInitialisationRunsOncePerInstance(t *testing.T) {
 // TestABIListsImportsAndExports compares sections 3, 4 and 9 of sdk/ABI.md with what modules are vetted against.
 func TestABIListsImportsAndExports(t *testing.T) {
 	t.Parallel()
-	text := expect.Value(os.ReadFile("../../sdk/ABI.md"))(t)
-	page := string(text)
+	page := string(expect.Value(os.ReadFile("../../sdk/ABI.md"))(t))
 	for name, signature := range imports[hostModule] {
 		want := fmt.Sprintf("| `%s` | %s |", name, strings.TrimSuffix(signature.String(), " -> ()"))
 		if len(signature.Results) == 1 {
@@ -131,9 +130,8 @@ type points struct {
 	points int
 }
 
-// A layer's score is the sum of its points, held to the manifest's range. A manifest also promises the least points of
-// a signal, so that a lineup can be held to the band that the signal warrants. An answer that breaks the promise is
-// refused.
+// A layer's score is the sum of its points, held to the manifest's range. An answer is refused that breaks what the
+// manifest promises of a signal's points.
 func TestPointsAndManifest(t *testing.T) {
 	t.Parallel()
 	bounded := func(class string, bounds ...int) map[string]any {
@@ -200,8 +198,7 @@ func emitting(signals []points) *guest {
 	return g.scoring(append(code, returnScored)...)
 }
 
-// The sandbox looks at the length of what a guest passes before it looks at the bytes: 48 MiB cost neither memory nor
-// time, and the guest learns that its answer is refused.
+// The sandbox looks at the length of what a guest passes first: 48 MiB that are refused cost neither memory nor time.
 func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it measures allocations of the process
 	const large, maxAllocated = 48 << 20, 64 << 10
 	passing := func(code ...[]byte) func() []byte {
@@ -286,8 +283,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		g := newGuest()
 		p := openGuest(t, g.scoring(g.fact("entity.value", 4096), opDrop, returnScored))
 		fuelFor := func(value string) int64 {
-			result := expect.Value(p.Score(t.Context(), facts(value, "")))(t)
-			return result.Fuel
+			return expect.Value(p.Score(t.Context(), facts(value, "")))(t).Fuel
 		}
 		small, large := fuelFor(sized(64)), fuelFor(sized(64+1024))
 		expect.That(t, large-small == 1024/64, "%d units for 64 bytes, %d for 1024 more", small, large)

@@ -169,8 +169,7 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 	for caller := range 64 {
 		wg.Go(func() {
 			for i := range 60 {
-				value := fmt.Sprintf("caller-%d.call-%d.example", caller, i)
-				mode := "-"
+				value, mode := fmt.Sprintf("caller-%d.call-%d.example", caller, i), "-"
 				if (caller+i)%17 == 0 {
 					mode = "x"
 				}

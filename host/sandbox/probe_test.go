@@ -21,7 +21,8 @@ type probe struct {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	pr := &probe{sandboxWithCache(t, cacheDir(t)), buildGo(t, "probe")}
+	wasm := expect.Value(registry.CompileGo(t.Context(), "testdata/probe"))(t)
+	pr := &probe{sandboxWithCache(t, cacheDir(t)), openModule(t, wasm)}
 	closePlugin(t, open(t, pr.box, pr.module))
 	expect.Each(t, map[string]func(*testing.T){
 		"sees only its facts": pr.seesOnlyItsFacts, "recurses": pr.recurses, "keeps facts": pr.keepsFacts,
@@ -79,9 +80,8 @@ func (pr *probe) recurses(t *testing.T) {
 	}
 }
 
-// The layer reads facts of many lengths and keeps them. The SDK reads facts into memory
-// that it uses for several of them, and must neither overwrite nor cut one. The instance is not restored between the
-// calls.
+// The layer reads facts of many lengths and keeps them. The SDK, which uses memory for several facts, must neither
+// overwrite nor cut one. The instance is not restored between the calls.
 func (pr *probe) keepsFacts(t *testing.T) {
 	p := expect.Value(pr.box.OpenShared(t.Context(), pr.module))(t)
 	t.Cleanup(func() { closePlugin(t, p) })
@@ -91,15 +91,13 @@ func (pr *probe) keepsFacts(t *testing.T) {
 	}
 	want := []check.Signal{{Points: 7, Code: codeOne, Text: "Lengths: 0 0 1 700 4095 4096 9000, count: true"}}
 	for range 3 {
-		got := expect.Value(p.Score(t.Context(), check.Input{Config: config}))(t)
-		expect.NoDiff(t, "result", want, got.Signals)
+		expect.NoDiff(t, "result", want, expect.Value(p.Score(t.Context(), check.Input{Config: config}))(t).Signals)
 	}
 }
 
 // A trace has all that the layer reads, logs and prints. A call that is not traced keeps none of it.
 func (pr *probe) traces(t *testing.T) {
-	p := openIn(t, pr.box, pr.module)
-	long := strings.Repeat("x", 5000)
+	p, long := openIn(t, pr.box, pr.module), strings.Repeat("x", 5000)
 	for _, c := range []struct {
 		name, mode string
 		want       Trace

@@ -37,8 +37,7 @@ func TestFact(t *testing.T) {
 		"prefix of a name":     {"entity.valu", 16, "x", -1, untouched},
 		"name too long":        {"entity.value" + strings.Repeat("x", sdk.MaxFactName), 16, "x", -1, untouched},
 	}, func(t *testing.T, test testCase) {
-		g := newGuest()
-		fill := concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
+		g, fill := newGuest(), concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
 		logBuffer := concat(i32Const(0), i32Const(bufferAt), i32Const(16), callFunc(fnLog))
 		p := openGuest(t, g.scoring(fill, g.fact(test.fact, test.capacity), localSet(0), logBuffer,
 			localGet(0), i32Const(1000), opAdd))
@@ -143,12 +142,8 @@ func TestAnswers(t *testing.T) {
 	emitRepeatedly := func(n int) code {
 		return func(g *guest) []byte { return repeat(n, g.signal(1, codeOne, "Because")) }
 	}
-	emitCode := func(code string) code {
-		return func(g *guest) []byte { return g.signal(1, code, "Because") }
-	}
-	emitText := func(text string) code {
-		return func(g *guest) []byte { return g.signal(1, codeOne, text) }
-	}
+	emitCode := func(code string) code { return func(g *guest) []byte { return g.signal(1, code, "Because") } }
+	emitText := func(text string) code { return func(g *guest) []byte { return g.signal(1, codeOne, text) } }
 	threats := func(names ...string) code {
 		return func(g *guest) []byte {
 			var body []byte
@@ -205,9 +200,8 @@ func TestAnswers(t *testing.T) {
 			result, err := p.Score(t.Context(), facts("example.org", ""))
 			if test.want.failure != "" {
 				failure := failureOf(t, err)
-				if failure.Reason != test.want.failure || !strings.Contains(failure.Err.Error(), test.want.text) {
-					t.Errorf("%v, want %s with %q", failure, test.want.failure, test.want.text)
-				}
+				expect.That(t, failure.Reason == test.want.failure && strings.Contains(failure.Err.Error(),
+					test.want.text), "%v, want %s with %q", failure, test.want.failure, test.want.text)
 				continue
 			}
 			expect.NoError(t, err)
@@ -260,27 +254,13 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 	}, func(t *testing.T, test testCase) {
 		g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
 		m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
-		p := openIn(t, sandboxOf(t, 1), m)
-		_, err := p.Score(t.Context(), facts("x", ""))
+		_, err := openIn(t, sandboxOf(t, 1), m).Score(t.Context(), facts("x", ""))
 		want := fmt.Sprintf("returned %d,", 1000+test.want)
 		expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), want), "%v, want %s", err, want)
 	})
 }
 
-// A layer cannot print what the host says about a lost layer, so that customers can trust that sentence.
-func TestHostSentenceIsRefused(t *testing.T) {
-	t.Parallel()
-	lost := check.Outcome{Layer: "graph", Weight: 1, Failure: check.Trap}
-	said := check.Fuse(0, check.Bands{Review: 40, Block: 70}, []check.Outcome{lost}).Signals
-	expect.Must(t, len(said) == 1, "the host says %v", said)
-	_, err := openGuest(t, signalling(1, codeOne, said[0].Text)).Score(t.Context(), facts(testEntity, ""))
-	failure := failureOf(t, err)
-	expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Err.Error(), "the host's own sentences"),
-		"%v, want refused", failure)
-}
-
-// A failure's own text is one of the host's sentences. A guest that spells the entity in everything that it can choose
-// appears in the details for its author only.
+// A failure's own text is one of the host's sentences. What the guest can choose is in the details for its author only.
 func TestFailureTextIsTheHosts(t *testing.T) {
 	t.Parallel()
 	const spelled, number = "h.o.s.t.i.l.e", 491511234
@@ -288,9 +268,7 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 		return func(g *guest) []byte { return g.signal(points, code, text) }
 	}
 	threat := func(g *guest) []byte { return g.threat(spelled) }
-	running := func(code ...[]byte) func(*guest) []byte {
-		return func(*guest) []byte { return concat(code...) }
-	}
+	running := func(code ...[]byte) func(*guest) []byte { return func(*guest) []byte { return concat(code...) } }
 	type testCase struct {
 		code func(*guest) []byte
 		want string

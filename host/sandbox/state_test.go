@@ -28,8 +28,7 @@ const (
 	invisible = "invisible" // no instruction reads it, and it changes no result
 )
 
-// reviewed lists every field of the host's and wazero's types that make up an instance. docs/decisions/sandbox.md gives
-// the reasons at more length.
+// reviewed lists every field of the types that make up an instance. docs/decisions/sandbox.md gives the reasons.
 var reviewed = map[string]map[string]string{
 	"sandbox.instance": {
 		"module": immutable, "entry": restored, "stack": restored, "stackBytes": immutable,
@@ -130,8 +129,7 @@ func TestStateIsReviewed(t *testing.T) {
 	}
 }
 
-// An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
-// returned.
+// An instance keeps no stack that has grown, and a stack over the limit fails the call even if the guest has returned.
 func TestStackLimits(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
@@ -152,8 +150,7 @@ func TestStackLimits(t *testing.T) {
 func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	t.Parallel()
 	const bigFrames, smallFrames = fnScore + 1, fnScore + 3
-	// The first letter of config.mode chooses what the call does: w two large frames, or a recursion of so many
-	// letters, each of them 2000 calls.
+	// The first letter of config.mode chooses what the call does: w two large frames, or 2000 recursions a letter.
 	g := newGuest()
 	dropAll := bytes.Repeat(opDrop, 1000)
 	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)
@@ -185,8 +182,7 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	expect.That(t, trapped, "no recursion was too deep, so the test proves nothing")
 }
 
-// TestCallsDoNotLeakState calls guests that keep state, each time with another entity. No call finds the state of an
-// earlier one, unless the plugin is opened with OpenShared.
+// TestCallsDoNotLeakState calls guests that keep state. No call finds that of an earlier one, except with OpenShared.
 func TestCallsDoNotLeakState(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -201,8 +197,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 		"size of the memory": {wasm: growEachCall, score: 1, calls: 500},
 		"file descriptors":   {wasm: closeOutput, score: 1, calls: 50, never: true},
 	}, func(t *testing.T, c testCase) {
-		box := sandboxOf(t, 1)
-		m := hostileGuest{wasm: c.wasm}.module()
+		box, m := sandboxOf(t, 1), hostileGuest{wasm: c.wasm}.module()
 		p := openIn(t, box, m)
 		for i := range c.calls {
 			result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
@@ -230,8 +225,7 @@ func starts(p *Plugin) *atomic.Int64 {
 	return &n
 }
 
-// A layer that grows its memory in each call, and that takes long to initialise, costs the host no initialisation after
-// its start. Its own calls find the memory as it was.
+// A layer that grows its memory in each call is not initialised again, and finds its memory as it was.
 func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
 	t.Parallel()
 	g := newGuest()

@@ -36,9 +36,8 @@ func (s *sizes) wantInAnyOrder(t *testing.T, want ...int) {
 	t.Helper()
 	seen := s.wait(t, len(want))
 	slices.Sort(seen)
-	if slices.Sort(want); !slices.Equal(seen, want) {
-		t.Errorf("batch sizes %v, want %v in any order", seen, want)
-	}
+	slices.Sort(want)
+	holds(t, slices.Equal(seen, want), "batch sizes %v, want %v in any order", seen, want)
 }
 
 // wait waits for a number of batches. OnBatch is called just after the batch's checks were answered.
@@ -53,7 +52,6 @@ func (s *sizes) wait(t *testing.T, batches int) (seen []int) {
 	return seen
 }
 
-// queueLength returns the number of calls in a ledger's queues.
 func queueLength(l *Ledger) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,19 +89,14 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 	answers := queued(t, held, l, allowed(t, opener), records)
 	held.release(t)
 	noError(t, receive(t, "the first check's answer", answers[0]))
-	errs := make([]error, len(records))
-	for i := range records {
-		errs[i] = receive(t, "a check's answer", answers[1+i])
-	}
-	return errs
+	return listOf(len(records), func(i int) error { return receive(t, "a check's answer", answers[1+i]) })
 }
 
 func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
 	s, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
-	records := allowedMany(t, caller, 300)
-	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
+	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, allowedMany(t, caller, 300))...))
 	sizes.wantInAnyOrder(t, 1, 256, 44)
 }
 
@@ -197,8 +190,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2}) // several batches remain to be committed
 	held := lockTheHeads(t, s.url)
-	records := allowedMany(t, caller, 5)
-	answers := queued(t, held, l, allowed(t, caller), records)
+	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 5))
 	ended := async(l.Close)
 	until(t, "the ledger to be closed", func() bool {
 		l.mu.Lock()
@@ -276,21 +268,13 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		"a batch's last one": {[]int64{1, 2, 3}, check.ErrRevision},
 	} {
 		before := one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")
-		records := make([]check.Record, len(c.revisions))
-		for i, revision := range c.revisions {
-			records[i] = of(revision, john())
-		}
-		err := l.Append(t.Context(), records...)
-		wantError(t, name, err, c.want)
+		records := column(c.revisions, func(revision int64) check.Record { return of(revision, john()) })
+		wantError(t, name, l.Append(t.Context(), records...), c.want)
 		stored, used := 0, one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")-before
 		for _, r := range records {
-			stored += one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", r.Decision.Ref)
+			stored += recorded(t, s, r.Decision.Ref)
 		}
-		if c.want == nil {
-			expect(t, name+": records", stored, len(records))
-		} else {
-			expect(t, name+": records", stored, 0)
-		}
+		expect(t, name+": records", stored, map[bool]int{c.want == nil: len(records)}[true])
 		expect(t, name+": checks counted", used, stored)
 	}
 
@@ -311,7 +295,6 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	noError(t, <-first)
 	for i, err := range <-errs {
 		wantError(t, "a call of a batch", err, []error{check.ErrRevision, nil}[i%2])
-		expect(t, "records of the call",
-			one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
+		expect(t, "records of the call", recorded(t, s, refs[i]), i%2)
 	}
 }

@@ -230,14 +230,11 @@ func (c *customerOfStripe) live(seed uint64, steps int) {
 	c.stripe.pass(time.Date(2031, 5, 1+c.random.IntN(28), 12, 0, 0, 0, time.UTC))
 	c.clock.set(c.T, c.stripe.now)
 
-	first := c.checkout("")
-	claim := must(c.store.Claim(c.Context(), first.Session))(c.T)
+	claim := must(c.store.Claim(c.Context(), c.checkout("").Session))(c.T)
 	c.account, c.key = claim.Account, claim.Key
 	for range steps {
 		c.step()
-		if c.Failed() {
-			c.Fatalf("seed %d: %s", seed, strings.Join(c.steps, ", "))
-		}
+		mustHold(c, !c.Failed(), "seed %d: %s", seed, strings.Join(c.steps, ", "))
 	}
 }
 
@@ -338,8 +335,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 func (c *customerOfStripe) wantPaidPlan() {
-	got := keyStatus(c.T, c.store, c.key)
-	plan, _, _ := strings.Cut(got, " ")
+	plan, _, _ := strings.Cut(keyStatus(c.T, c.store, c.key), " ")
 	want := cmp.Or(c.sub.serves(), "ended")
 	if want == "ended" && plan == "free" {
 		return // chosen since
@@ -370,7 +366,6 @@ func (c *customerOfStripe) useAll() {
 		SELECT chain, id, ?, ? FROM accounts WHERE id = ?
 		ON CONFLICT (chain, account_id, period) DO UPDATE SET used = greatest(q.used, EXCLUDED.used)`,
 		month.Format(time.DateOnly), usage.Plan.Quota-2, c.account).Exec(c.Context())))
-	caller := must(c.store.Authenticate(c.Context(), c.key))(c.T)
-	checksUntilRefused(c.T, c.ledger, caller)
+	checksUntilRefused(c.T, c.ledger, must(c.store.Authenticate(c.Context(), c.key))(c.T))
 	expect(c.T, "checks that were used", must(c.store.Usage(c.Context(), c.account))(c.T).Used, usage.Plan.Quota)
 }

@@ -15,14 +15,22 @@ import (
 	"assay/host/customer/billing"
 )
 
-// beginCheckout begins a checkout of the plan; account is "" for a new customer.
-func beginCheckout(t *testing.T, s *Store, account, plan string) billing.Checkout {
+// beginCheckout begins a checkout of the plan in a browser with other tabs; account is "" for a new customer.
+func beginCheckout(t *testing.T, s *Store, account, plan string, tabs ...[32]byte) billing.Checkout {
 	t.Helper()
 	id := "co_" + ulid.Make().String()
 	c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: plan, Provider: "stripe",
-		Paid: plan == "free", At: time.Now()}
+		Paid: plan == "free", At: s.now(), Tabs: tabs}
 	noError(t, s.BeginCheckout(t.Context(), c))
 	return c
+}
+
+// bought pays a checkout of a new customer, who claims the key.
+func bought(t *testing.T, s *Store, plan string) (billing.Checkout, billing.Claim) {
+	t.Helper()
+	c := beginCheckout(t, s, "", plan)
+	apply(t, s, subscriptionOf(c, billing.Active))
+	return c, must(s.Claim(t.Context(), c.Session))(t)
 }
 
 // subscriptionOf returns the checkout's subscription as the provider has it.
@@ -50,9 +58,8 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	c := beginCheckout(t, s, "", "starter")
-	if _, err := s.Claim(t.Context(), c.Session); !errors.Is(err, billing.ErrPending) {
-		t.Fatalf("claiming before the payment: %v, want ErrPending", err)
-	}
+	_, err := s.Claim(t.Context(), c.Session)
+	mustHold(t, errors.Is(err, billing.ErrPending), "claiming before the payment: %v, want ErrPending", err)
 	apply(t, s, subscriptionOf(c, billing.Active))
 	claims := make([]billing.Claim, 100)
 	noError(t, errors.Join(concurrently(len(claims), func(i int) (err error) {
@@ -119,9 +126,7 @@ func TestApplySubscriptionChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := beginCheckout(t, s, "", "starter")
-			apply(t, s, subscriptionOf(c, billing.Active))
-			claim := must(s.Claim(t.Context(), c.Session))(t)
+			c, claim := bought(t, s, "starter")
 			for i, step := range steps {
 				sub := subscriptionOf(c, step.status)
 				sub.Checkout, sub.Plan = "", step.plan
@@ -136,9 +141,7 @@ func TestApplySubscriptionChanges(t *testing.T) {
 func TestReadingsThatOvertake(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, subscriptionOf(c, billing.Active))
-	claim := must(s.Claim(t.Context(), c.Session))(t)
+	c, claim := bought(t, s, "starter")
 	now := subscriptionOf(c, billing.Active) // at the provider
 	reads := 0
 	noError(t, s.Apply(t.Context(), now.ID, func(context.Context, billing.Subscription) (billing.Subscription, error) {
@@ -153,58 +156,29 @@ func TestReadingsThatOvertake(t *testing.T) {
 		keyStatus(t, s, claim.Key))
 }
 
-// A subscription's events name its checkout permanently, but the checkout is deleted.
-func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
-	s := newStore(t, func() time.Time { return now })
-	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe",
-		At: now}
-	noError(t, s.BeginCheckout(t.Context(), c))
-	apply(t, s, subscriptionOf(c, billing.Active))
-	claim := must(s.Claim(t.Context(), c.Session))(t)
-	now = now.Add(billing.ClaimLife + time.Hour)
-	noError(t, s.Prune(t.Context()))
-	n := one[int](t, s, "SELECT count(*) FROM billing_checkouts")
-	mustHold(t, n == 0, "%d checkouts, want none", n)
-	for _, step := range []struct {
-		status billing.Status
-		want   string
-	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
-		{billing.Canceled, "ended"}} {
-		apply(t, s, subscriptionOf(c, step.status))
-		expect(t, "status "+string(step.status), keyStatus(t, s, claim.Key), step.want)
-	}
-}
-
-// An account that chose the free plan for after its subscription keeps its keys. The larger quota of the month that was
-// paid stays until the month ends.
+// An account that chose the free plan for afterwards keeps its keys, and the quota that was paid until the month ends.
 func TestBackToFree(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t) // at noon on May 20
 	s.now = time.Now
 	l := ledgerOn(t, s, LedgerConfig{})
-	type testCase struct {
-		then      string
-		paidUntil time.Time
-		endsAt    time.Time
-		want      string
-		quota     int // of the month
-	}
-	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
-	cases := map[string]testCase{
-		"to free":                   {"free", day(20), day(20), "free 50", 150},
-		"to free, ended earlier":    {"free", day(30), day(20), "free 50", 50},
-		"to free, paid in April":    {"free", day(1), day(1), "free 50", 50},
-		"cancelled, without a plan": {"", day(20), day(20), "ended", 0},
-	}
-	for name, test := range cases {
+	for name, test := range map[string]struct {
+		then              string
+		paidUntil, endsAt int // days in May
+		want              string
+		quota             int // of the month
+	}{
+		"to free":                   {"free", 20, 20, "free 50", 150},
+		"to free, ended earlier":    {"free", 30, 20, "free 50", 50},
+		"to free, paid in April":    {"free", 1, 1, "free 50", 50},
+		"cancelled, without a plan": {"", 20, 20, "ended", 0},
+	} {
 		c := beginCheckout(t, s, "", "starter")
 		sub := subscriptionOf(c, billing.Active)
-		sub.PaidUntil = test.paidUntil
+		sub.PaidUntil = time.Date(2031, 5, test.paidUntil, 0, 0, 0, 0, time.UTC)
 		apply(t, s, sub)
 		claim := must(s.Claim(t.Context(), c.Session))(t)
-		sub.NextPlan, sub.EndsAt = test.then, test.endsAt
+		sub.NextPlan, sub.EndsAt = test.then, time.Date(2031, 5, test.endsAt, 0, 0, 0, 0, time.UTC)
 		apply(t, s, sub)
 		expect(t, name+": before the end", keyStatus(t, s, claim.Key), "starter 150")
 		sub.Status = billing.Canceled
@@ -218,8 +192,7 @@ func TestBackToFree(t *testing.T) {
 		expect(t, name+": checks", checksUntilRefused(t, l, caller), test.quota)
 	}
 	clock.set(t, time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC))
-	var account string
-	noError(t, s.db.NewRaw("SELECT account_id FROM quota_usage WHERE quota = 150").Scan(t.Context(), &account))
+	account := one[string](t, s, "SELECT account_id FROM quota_usage WHERE quota = 150")
 	expect(t, "quota in June", must(s.Usage(t.Context(), account))(t).Plan.Quota, 50)
 }
 
@@ -241,9 +214,7 @@ func checksUntilRefused(t *testing.T, l *Ledger, caller check.Caller) (n int) {
 func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, subscriptionOf(c, billing.Active))
-	claim := must(s.Claim(t.Context(), c.Session))(t)
+	c, claim := bought(t, s, "starter")
 	revoked := must(s.CreateKey(t.Context(), claim.Account, "revoked"))(t)
 	noError(t, s.RevokeKey(t.Context(), revoked.ID))
 	noError(t, s.SetQuota(t.Context(), claim.Account, 9999))
@@ -280,17 +251,14 @@ func TestRotateKeyOverlap(t *testing.T) {
 	wantError(t, "rotating after the overlap", errOf(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)),
 		apikey.ErrNotFound)
 	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
-	keys := must(s.Keys(t.Context(), caller.Account))(t)
-	for _, k := range keys {
+	for _, k := range must(s.Keys(t.Context(), caller.Account))(t) {
 		holds(t, k.LastUsedAt != nil, "key %s has no LastUsedAt", k.ID)
 	}
 }
 
 // due returns the subscriptions that are to be refunded.
-func due(t *testing.T, s *Store) (ids []string) {
+func due(t *testing.T, s *Store) []string {
 	t.Helper()
-	for _, sub := range must(s.DueRefunds(t.Context(), "stripe", ""))(t) {
-		ids = append(ids, sub.ID)
-	}
-	return ids
+	due := must(s.DueRefunds(t.Context(), "stripe", ""))(t)
+	return column(due, func(sub billing.Subscription) string { return sub.ID })
 }

@@ -34,10 +34,9 @@ func TestWrongClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, url, func() time.Time { return time.Now().Add(test.off) })
 			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
-			if got := s.Problems(); len(got) != 1 || got[0].Reason != "was not probed yet" {
-				t.Errorf("before the first probe: %v", got)
-			}
-			got := probed(t, s)
+			got := s.Problems()
+			holds(t, len(got) == 1 && got[0].Reason == "was not probed yet", "before the first probe: %v", got)
+			got = probed(t, s)
 			err := l.Append(t.Context(), storetest.At(allowed(t, caller), time.Now()))
 			if test.direction == "" {
 				noError(t, err)
@@ -128,10 +127,7 @@ func TestProbe(t *testing.T) {
 		if step.reason != "does not respond" {
 			probed(t, s)
 		}
-		var reasons []string
-		for _, p := range s.Problems() {
-			reasons = append(reasons, p.Reason)
-		}
+		reasons := column(s.Problems(), func(p Problem) string { return p.Reason })
 		noDiff(t, step.name, strings.Join(reasons[:min(1, len(reasons))], ""), step.reason)
 	}
 }

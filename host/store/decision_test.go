@@ -25,9 +25,7 @@ func searched(t *testing.T, s *Store, c check.Caller, q decision.Query, reads in
 	for {
 		page := must(s.searchChecks(t.Context(), c, q, reads))(t)
 		pages++
-		for _, found := range page.Checks {
-			refs = append(refs, found.Ref)
-		}
+		refs = append(refs, column(page.Checks, func(found decision.Check) string { return found.Ref })...)
 		mustHold(t, len(page.Checks) <= q.Limit, "%d checks on a page of %d", len(page.Checks), q.Limit)
 		if page.Next == nil {
 			return refs, pages
@@ -114,9 +112,7 @@ func TestSearchAfterErasure(t *testing.T) {
 	after := must(decision.ParseCursor(*page.Next))(t)
 	page = must(s.SearchChecks(t.Context(), caller, decision.Query{Limit: 1, After: after}))(t)
 	expect(t, "second page", page.Checks[0].Ref, older)
-	if page.Next != nil {
-		t.Errorf("there is a third page: %s", *page.Next)
-	}
+	holds(t, page.Next == nil, "there is a third page: %v", page.Next)
 }
 
 func TestRecordedCheck(t *testing.T) {
@@ -127,9 +123,8 @@ func TestRecordedCheck(t *testing.T) {
 	ref := appendOne(t, l, r)
 	want := &decision.Details{Check: decision.Check{Ref: ref, Timestamp: noon.Format(check.TimeFormat), Type: "email",
 		Score: r.Decision.Score, Verdict: "block", Key: mine.Key, Revision: r.Decision.Revision, Overridden: true}}
-	want.Record = decision.Record{Intact: true,
-		Chain:  one[int](t, s, "SELECT chain FROM audit_records WHERE ref = ?", ref),
-		Number: one[int64](t, s, "SELECT seq FROM audit_records WHERE ref = ?", ref)}
+	want.Record = decision.Record{Intact: true, Chain: one[int](t, s, "SELECT chain FROM audit_records WHERE ref = ?",
+		ref), Number: one[int64](t, s, "SELECT seq FROM audit_records WHERE ref = ?", ref)}
 	noDiff(t, "by reference", want, must(s.RecordedCheck(t.Context(), mine, ref, nil))(t))
 	keyless := check.Caller{Account: mine.Account}
 	noDiff(t, "by value", want, must(s.RecordedCheck(t.Context(), keyless, ref, &r.Entity))(t))

@@ -40,7 +40,7 @@ func TestDistributeFullDatabase(t *testing.T) {
 		"SELECT undistribute_table('audit_heads')")
 	expect(t, "functions that are lost", value[int](t, conn,
 		"SELECT count(*) FROM pg_proc WHERE proname IN ('audit_lock', 'account_lock', 'graph_rows')"), 0)
-	noError(t, openOnce(t.Context(), s.url)) // as the command does
+	noError(t, openOnce(t.Context(), configOf(s.url, nil))) // as the command does
 	plan := must(s.Distribute(t.Context(), true, noProgress))(t)
 	mustHold(t, len(plan) >= 10, "%d steps are due, want at least 10: %v", len(plan), plan)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -51,8 +51,7 @@ func TestDistributeFullDatabase(t *testing.T) {
 		}
 	})
 	wantError(t, "an interrupted run", err, context.Canceled)
-	rest := must(s.Distribute(t.Context(), false, noProgress))(t)
-	expect(t, "steps of both runs", len(done)+len(rest), len(plan))
+	expect(t, "steps of both runs", len(done)+len(must(s.Distribute(t.Context(), false, noProgress))(t)), len(plan))
 	expect(t, "steps left", len(must(s.Distribute(t.Context(), false, noProgress))(t)), 0)
 	noError(t, l.Append(t.Context(), decided(caller, parse(t, entity.Email, "jo@example.org"), check.Block)))
 	expect(t, "records", value[int](t, conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 21)
@@ -83,8 +82,7 @@ func TestHostsThroughWorkers(t *testing.T) {
 		name := fmt.Sprintf("host_%d", port)
 		for range 2 {
 			noError(t, errOf(worker.BeatHost(t.Context(), name, name, fleet.State{Revision: revision})))
-			noError(t, worker.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: name,
-				Progress: fleet.Ready}))
+			noError(t, worker.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: name, Progress: fleet.Ready}))
 			e := parse(t, entity.Email, "jo@example.org")
 			noError(t, l.Append(t.Context(), of(revision, decided(caller, e, check.Block))))
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,10 +31,10 @@ func TestEraseDuringChecks(t *testing.T) {
 	caller.Plan.Webhooks = true
 	jane, john := parse(t, entity.Email, "jane.roe@example.net"), parse(t, entity.Email, "john.roe@example.net")
 
-	var acked, erased, events int
-	var mu sync.Mutex
+	var acked, erased, events atomic.Int64
 	var checks, others sync.WaitGroup
-	done := make(chan struct{})
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
 	for _, s := range hosts {
 		l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
 		for range 3 {
@@ -41,42 +42,28 @@ func TestEraseDuringChecks(t *testing.T) {
 				for range 25 {
 					batch := []check.Record{decided(caller, jane, check.Block), decided(caller, john, check.Block)}
 					wantError(t, "checking", l.Append(context.Background(), batch...), nil)
-					mu.Lock()
-					acked++
-					mu.Unlock()
+					acked.Add(1)
 				}
 			})
 		}
 		loop := func(what string, f func(ctx context.Context) error) {
 			others.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					default:
-						if err := f(context.Background()); err != nil {
-							t.Errorf("%s: %v", what, err)
-							return
-						}
-					}
+				for ctx.Err() == nil && !t.Failed() {
+					wantError(t, what, f(context.Background()), nil)
 				}
 			})
 		}
 		loop("erasing", func(ctx context.Context) error {
 			e, err := s.Erase(ctx, caller, about(jane))
 			if err == nil {
-				mu.Lock()
-				erased, events = erased+e.Checks, events+e.Events
-				mu.Unlock()
+				erased.Add(int64(e.Checks))
+				events.Add(int64(e.Events))
 			}
 			return err
 		})
 		loop("exporting", func(ctx context.Context) error {
-			_, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
-			if errors.Is(err, privacy.ErrUnknownSubject) {
-				return nil
-			}
-			return err
+			err := errOf(s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000}))
+			return except(err, privacy.ErrUnknownSubject)
 		})
 		loop("delivering", func(ctx context.Context) error {
 			claimed, err := o.Claim(ctx, all)
@@ -87,33 +74,24 @@ func TestEraseDuringChecks(t *testing.T) {
 			return err
 		})
 		loop("resending", func(ctx context.Context) error {
-			_, _, err := s.ResendFailed(ctx, account, time.Now().Add(-time.Hour))
-			return err
+			return errOf2(s.ResendFailed(ctx, account, time.Now().Add(-time.Hour)))
 		})
 		loop("verifying", func(context.Context) error { return verifyAuditLog(t, s) })
 	}
 	checks.Wait()
-	until(t, "an erasure of checks", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return erased > 0
-	})
-	close(done)
+	until(t, "an erasure of checks", func() bool { return erased.Load() > 0 })
+	end()
 	others.Wait()
 
-	s := hosts[0]
-	exported := must(s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000}))(t)
-	holds(t, exported.Total+erased == acked && erased != 0, "of %d checks %d were erased and %d remain", acked, erased,
-		exported.Total)
-	holds(t, exported.Graph == nil || exported.Graph.Checks == exported.Total, "%d checks remain, the graph has %+v",
-		exported.Total, exported.Graph)
-	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
-		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
-	}
-	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account), 2*acked)
-	if other := export(t, s, caller, about(john)); other.Total != acked || other.Graph.Checks != acked {
-		t.Errorf("of the other subject's %d checks, %d remain", acked, other.Total)
-	}
+	s, sent, gone := hosts[0], int(acked.Load()), int(erased.Load())
+	left := must(s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000}))(t)
+	expect(t, "checks that remain", left.Total, sent-gone)
+	holds(t, left.Graph == nil || left.Graph.Checks == left.Total, "%d remain, the graph: %+v", left.Total, left.Graph)
+	expect(t, "events that were erased", int(events.Load()), gone)
+	expect(t, "events that remain", one[int](t, s, "SELECT count(*) FROM webhook_events"), 2*sent-gone)
+	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account), 2*sent)
+	other := export(t, s, caller, about(john))
+	holds(t, other.Total == sent && other.Graph.Checks == sent, "of %d other checks, %+v remain", sent, other)
 	verifyLedger(t, s)
 }
 
@@ -125,23 +103,18 @@ func TestConcurrentErasures(t *testing.T) {
 	caller := newCaller(t, hosts[0], plan(t, "pro", 10))
 	ref := appendOne(t, ledgerOn(t, hosts[0], LedgerConfig{}), allowed(t, caller))
 	locked := lockTheHeads(t, url)
-	results := make(chan *privacy.ErasureResult, 2)
-	for _, s := range hosts {
-		go func() {
-			erased, err := s.Erase(context.Background(), caller, privacy.Selector{Ref: ref})
-			report(t, err)
-			results <- erased
-		}()
-	}
+	results := make([]*privacy.ErasureResult, 2)
+	ended := async(func() error {
+		return errors.Join(concurrently(2, func(i int) (err error) {
+			results[i], err = hosts[i].Erase(context.Background(), caller, privacy.Selector{Ref: ref})
+			return err
+		})...)
+	})
 	locked.waiting(t, 2)
 	locked.release(t)
-	total := 0
-	for range hosts {
-		e := receive(t, "an erasure's result", results)
-		total += e.Checks
-		expect(t, "reported erasures", len(e.Erasures), 1)
-	}
-	expect(t, "checks erased", total, 1)
+	noError(t, receive(t, "the erasures", ended))
+	expect(t, "checks erased", results[0].Checks+results[1].Checks, 1)
+	expect(t, "reported erasures", len(results[0].Erasures)+len(results[1].Erasures), 2)
 	verifyLedger(t, hosts[0])
 
 	// Hosts learn of an erasure when it commits.
@@ -205,9 +178,7 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 			(SELECT string_agg(erasure || ':' || seq, ' ' ORDER BY erasure, seq) FROM erased_records) || ' of ' ||
 			(SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM erasures)`)
 	}
-	if got := lists(); got != "3:1 5:2 5:4 of 3 5" {
-		t.Fatalf("lists of erasures: %s", got)
-	}
+	expect(t, "lists of erasures", lists(), "3:1 5:2 5:4 of 3 5")
 	now = day(2022, time.March, 10)
 	anchored(t, s)
 	noError(t, verifyAuditLog(t, s))
@@ -224,16 +195,15 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 // finishRequests works on requests until none is left, as a host does.
 func finishRequests(t *testing.T, s *Store) {
 	t.Helper()
-	for work := claimRequest1(t, s); work != nil; work = claimRequest1(t, s) {
+	for {
+		work := must(s.ClaimRequest(t.Context()))(t)
+		if work == nil {
+			return
+		}
 		for more := true; more; {
 			more = must(work.Step(t.Context()))(t)
 		}
 	}
-}
-
-func claimRequest1(t *testing.T, s *Store) privacy.Work {
-	t.Helper()
-	return must(s.ClaimRequest(t.Context()))(t)
 }
 
 // endLeases does what time does if a host stops.
@@ -248,9 +218,7 @@ func download(t *testing.T, s *Store, c check.Caller, id string) (refs []string,
 	for after := ""; ; parts++ {
 		var part privacy.Export
 		noError(t, json.Unmarshal(must(s.Download(t.Context(), c, id, after))(t), &part))
-		for _, held := range part.Checks {
-			refs = append(refs, held.Ref)
-		}
+		refs = append(refs, column(part.Checks, func(held privacy.Check) string { return held.Ref })...)
 		if part.Next == nil {
 			return refs, parts + 1
 		}
@@ -271,24 +239,20 @@ func TestLargeSubject(t *testing.T) {
 	for range checks / 50 {
 		records := decidedMany(caller, jane, check.Allow, 50)
 		noError(t, l.Append(t.Context(), records...))
-		for _, r := range records {
-			want = append(want, r.Decision.Ref)
-		}
+		want = append(want, column(records, refOf)...)
 	}
 	noError(t, first.CatchUp(t.Context()))
-	if _, err := first.Erase(t.Context(), caller, about(jane)); !errors.As(err, new(privacy.LargeError)) {
-		t.Fatalf("erasing at once: %v, want a LargeError", err)
-	}
+	_, err := first.Erase(t.Context(), caller, about(jane))
+	mustHold(t, errors.As(err, new(privacy.LargeError)), "erasing at once: %v, want a LargeError", err)
 	expect(t, "checks that remain", export(t, first, caller, about(jane)).Total, checks)
 
 	exported := must(first.Begin(t.Context(), caller, privacy.KindExport, about(jane)))(t)
 	expect(t, "the same request again",
 		must(second.Begin(t.Context(), caller, privacy.KindExport, about(jane)))(t).ID, exported.ID)
-	work := claimRequest1(t, first)
-	other := claimRequest1(t, second)
-	holds(t, other == nil, "two hosts have claimed one request")
+	work := must(first.ClaimRequest(t.Context()))(t)
+	holds(t, must(second.ClaimRequest(t.Context()))(t) == nil, "two hosts have claimed one request")
 	expect(t, "more after the first step", must(work.Step(t.Context()))(t), true)
-	_, err := first.Download(t.Context(), caller, exported.ID, "")
+	_, err = first.Download(t.Context(), caller, exported.ID, "")
 	wantError(t, "downloading a running export", err, privacy.ErrNoExport)
 	appendOne(t, l, decided(caller, jane, check.Allow)) // later than the export
 	endLeases(t, first)
@@ -301,18 +265,16 @@ func TestLargeSubject(t *testing.T) {
 	holds(t, slices.Equal(refs, want), "exported %d checks, want the %d before the request in their order", len(refs),
 		len(want))
 	expect(t, "parts", parts, 3)
-	for what, err := range map[string]error{
-		"another account's request": errOf(first.Request(t.Context(), stranger, exported.ID)),
-		"another account's export":  errOf(first.Download(t.Context(), stranger, exported.ID, "")),
-	} {
-		wantError(t, what, err, privacy.ErrUnknownRequest)
-	}
+	_, err = first.Request(t.Context(), stranger, exported.ID)
+	wantError(t, "another account's request", err, privacy.ErrUnknownRequest)
+	_, err = first.Download(t.Context(), stranger, exported.ID, "")
+	wantError(t, "another account's export", err, privacy.ErrUnknownRequest)
 	sealed := one[string](t, first, "SELECT encode(sealed, 'escape') FROM export_parts WHERE after = ''")
 	holds(t, !strings.Contains(sealed, want[0]) && !strings.Contains(sealed, `"checks":[{"ref":`),
 		"a part of the export is stored in the clear")
 
 	erasure := must(first.Begin(t.Context(), caller, privacy.KindErasure, about(jane)))(t)
-	work = claimRequest1(t, first)
+	work = must(first.ClaimRequest(t.Context()))(t)
 	for range 3 {
 		must(work.Step(t.Context()))(t)
 	}

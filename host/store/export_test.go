@@ -19,10 +19,8 @@ func TestExportIsComplete(t *testing.T) {
 	l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
 	caller := subscriber(t, s)
 	jane := parse(t, entity.Email, "jane.roe@example.net")
-	sent := decided(caller, jane, check.Block)
-	first := appendOne(t, l, sent)
-	d := claimOne(t, o)
-	finish(t, o, ended(d, 200))
+	first := appendOne(t, l, decided(caller, jane, check.Block))
+	finish(t, o, ended(claimOne(t, o), 200))
 	reviewed := at(decided(caller, jane, check.Review), noon.Add(time.Minute))
 	reviewed.Linked = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
 	second := appendOne(t, l, reviewed)
@@ -57,18 +55,14 @@ func TestExportIsPaged(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := allowed(t, caller)
-	var want, got []string
-	for range 5 {
-		want = append(want, appendOne(t, l, decided(caller, r.Entity, check.Allow)))
-	}
+	want := listOf(5, func(int) string { return appendOne(t, l, decided(caller, r.Entity, check.Allow)) })
+	var got []string
 	other := appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
 	whose := privacy.Selector{Ref: want[3]}
 	for page := (privacy.Page{Limit: 2}); ; {
 		exported := must(s.Export(t.Context(), caller, whose, page))(t)
 		expect(t, "checks in total", exported.Total, 5)
-		for _, c := range exported.Checks {
-			got = append(got, c.Ref)
-		}
+		got = append(got, column(exported.Checks, func(c privacy.Check) string { return c.Ref })...)
 		if exported.Next == nil {
 			break
 		}
@@ -172,8 +166,7 @@ func TestExportDuringErasure(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// Subjects and checks are found through the index on subjects or references, not by reading all records of their
-// account, also in a partition that was never analysed.
+// Subjects and checks are found by an index, also in a partition that was never analysed, not by reading all records.
 func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "it reads the statistics of indexes")
@@ -189,10 +182,9 @@ func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 		SELECT 0, -i, $1, 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
 		FROM generate_series(1, 20000) AS i`, noon, caller.Account))(t)
 	ctx := t.Context()
-	noError(t, errors.Join(
-		errOf(host.Export(ctx, caller, privacy.Selector{Ref: r.Decision.Ref}, privacy.Page{Limit: 9})),
-		errOf(host.Feedback(ctx, caller, r.Decision.Ref, nil)), errOf(host.Erase(ctx, caller, about(r.Entity))),
-		host.Close()))
+	noError(t, errors.Join(errOf(host.Export(ctx, caller, privacy.Selector{Ref: r.Decision.Ref},
+		privacy.Page{Limit: 9})), errOf(host.Feedback(ctx, caller, r.Decision.Ref, nil)), errOf(host.Erase(ctx, caller,
+		about(r.Entity))), host.Close()))
 	scans := func(index string) int {
 		return value[int](t, conn, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes
 			WHERE starts_with(relname, 'audit_records') AND strpos(indexrelname, $1) > 0`, index)

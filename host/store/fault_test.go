@@ -24,9 +24,7 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
 	fates := map[string]storetest.Fate{"passes": storetest.Passes, "is lost": storetest.Lost,
 		"gets no reply": storetest.Muted, "gets half a reply": storetest.Truncated}
-	needsDirect(t)
-	direct := newStore(t, nil)
-	p, l, caller := ledgerThroughProxy(t, direct)
+	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{})
 	for appendName, appendFate := range fates {
 		for settleName, settleFate := range fates {
 			if appendFate == storetest.Passes && settleFate != storetest.Passes {
@@ -52,7 +50,6 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 			expect(t, what+": records", recorded(t, direct, r.Decision.Ref), 1)
 		}
 	}
-	verifyLedger(t, direct)
 }
 
 func TestCallsOfABatchShareItsFate(t *testing.T) {
@@ -76,9 +73,7 @@ func TestCallsOfABatchShareItsFate(t *testing.T) {
 				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
 			}
 			// A rejection is not recorded, so its call is sent again.
-			var over *check.QuotaError
-			err := receive(t, "the rejected check's answer", answers[1+len(rest)])
-			holds(t, errors.As(err, &over), "a check over its quota: %v", err)
+			wantErrorText(t, "a check over its quota", receive(t, "its answer", answers[1+len(rest)]), "quota")
 			verifyLedger(t, direct)
 		})
 	}
@@ -87,8 +82,7 @@ func TestCallsOfABatchShareItsFate(t *testing.T) {
 // A batch whose connection broke may still be recorded, as long as it waits for the head. Settling it waits for it.
 func TestSettlingWaitsForALostBatch(t *testing.T) {
 	t.Parallel()
-	direct := newStore(t, nil)
-	p, l, caller := ledgerThroughProxy(t, direct)
+	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{})
 	held := lockTheHeads(t, direct.url)
 	var delivered atomic.Bool
 	appends := 0
@@ -120,15 +114,13 @@ func TestSettlingWaitsForALostBatch(t *testing.T) {
 	noError(t, receive(t, "the answer", answer))
 	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
 	expect(t, "batches that were sent", appends, 1)
-	verifyLedger(t, direct)
 }
 
 // prepared returns calls as a ledger sends them.
 func prepared(t *testing.T, l *Ledger, calls ...[]check.Record) (batch []*pending) {
 	t.Helper()
 	for _, records := range calls {
-		a := must(l.account(t.Context(), records[0].Caller.Account))(t)
-		rows, lacking, err := l.store.rows(a, records)
+		rows, lacking, err := l.store.rows(must(l.account(t.Context(), records[0].Caller.Account))(t), records)
 		noError(t, err)
 		batch = append(batch, &pending{ctx: t.Context(), records: records, rows: rows, lacking: lacking})
 	}
@@ -280,20 +272,16 @@ func TestChainsOfNewAccounts(t *testing.T) {
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
-	direct := newStore(t, nil)
-	p, l, caller := ledgerThroughProxy(t, direct)
+	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{})
 	l.resolving = time.Second
 	hit := p.Once(storetest.Muted, true, isAppend)
 	r := allowed(t, caller)
 	err := l.Append(t.Context(), r)
 	receive(t, "the fault", hit)
-	var doubt *inDoubtError
-	holds(t, errors.As(err, &doubt), "append: %v, want an *inDoubtError", err)
+	holds(t, errors.As(err, new(*inDoubtError)), "append: %v, want an *inDoubtError", err)
 	p.Set(nil, false)
 	wantError(t, "append after the database is back", l.Append(t.Context(), allowed(t, caller)), nil)
 	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
-	verifyLedger(t, direct)
 }
 
 // The ledger tries a transaction up to three times if it fails because of other transactions.
@@ -322,8 +310,7 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 		exec(t, conn, "TRUNCATE failure", "ALTER SEQUENCE failures RESTART",
 			fmt.Sprintf("INSERT INTO failure VALUES (%d, '%s')", test.failures, test.state))
 		r := allowed(t, caller)
-		err := l.Append(t.Context(), r)
-		expect(t, name+": no error", err == nil, test.want == 1)
+		expect(t, name+": no error", l.Append(t.Context(), r) == nil, test.want == 1)
 		expect(t, name+": records", recorded(t, s, r.Decision.Ref), test.want)
 	}
 }

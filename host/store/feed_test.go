@@ -18,24 +18,13 @@ import (
 )
 
 func entryOf(e entity.Entity) feed.Entry {
-	out := feed.Entry{Type: e.Type, Value: e.Value}
-	switch e.Type {
-	case entity.Domain:
-		out.Name = e.Facts["domain.name"]
-	case entity.Email:
-		out.Name = e.Facts["email.user"]
-	}
-	return out
+	return feed.Entry{Type: e.Type, Value: e.Value, Name: e.Facts["domain.name"]}
 }
 
 // entries returns entries for domains.
 func entries(t *testing.T, names ...string) []feed.Entry {
 	t.Helper()
-	list := make([]feed.Entry, len(names))
-	for i, name := range names {
-		list[i] = entryOf(parse(t, entity.Domain, name))
-	}
-	return list
+	return column(names, func(name string) feed.Entry { return entryOf(parse(t, entity.Domain, name)) })
 }
 
 // inPairs returns an iterator over two entries at a time.
@@ -60,12 +49,14 @@ func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) f
 
 func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	t.Helper()
-	nodes := make([]reputation.Node, len(names))
-	for i, name := range names {
-		nodes[i] = reputation.Node{Kind: "domain", Value: name}
-	}
-	return must(s.Listings(t.Context(), nodes))(t)
+	return must(s.Listings(t.Context(), column(names, func(name string) reputation.Node {
+		return reputation.Node{Kind: "domain", Value: name}
+	})))(t)
 }
+
+var byIndex = cmpopts.SortSlices(func(a, b reputation.Listing) bool {
+	return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
+})
 
 func TestImportFeed(t *testing.T) {
 	t.Parallel()
@@ -92,9 +83,6 @@ func TestImportFeed(t *testing.T) {
 		{Index: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", Fresh: true, FirstSeen: now},
 	}
 	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
-	byIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
-		return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
-	})
 	noDiff(t, "listings", want, got, byIndex, cmpopts.EquateApproxTime(0))
 	feeds := must(s.Feeds(t.Context()))(t)
 	holds(t, len(feeds) == 2 && feeds[1].Version == 3 && feeds[1].Entries == 3 && feeds[1].Licence == "CC0" &&
@@ -114,19 +102,14 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	f := feed.List{Name: "Bad", Kind: feed.Bad}
 	importList(t, s, f, entries(t, "a.example")...)
 	broken := errors.New("connection lost")
-	for name, next := range map[string]func() ([]feed.Entry, error){
-		"immediately": func() ([]feed.Entry, error) { return nil, broken },
-		"after some entries": func() func() ([]feed.Entry, error) {
-			n := 0
-			return func() ([]feed.Entry, error) {
-				if n++; n > 1 {
-					return nil, broken
-				}
-				return entries(t, "b.example"), nil
+	for name, good := range map[string]int{"immediately": 0, "after some entries": 1} {
+		_, err := s.ImportFeed(t.Context(), f, func() ([]feed.Entry, error) {
+			if good--; good < 0 {
+				return nil, broken
 			}
-		}(),
-	} {
-		wantError(t, name, errOf(s.ImportFeed(t.Context(), f, next)), broken)
+			return entries(t, "b.example"), nil
+		})
+		wantError(t, name, err, broken)
 	}
 	wantError(t, "an empty list", errOf(s.ImportFeed(t.Context(), f, inPairs(nil))), ErrEmptyFeed)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,14 +134,13 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
 	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }
-	if n := pages(); n <= 1000 {
-		t.Fatalf("%d pages, want more than 1000", n)
-	}
+	n := pages()
+	mustHold(t, n > 1000, "%d pages, want more than 1000", n)
 	// A long read prevents it.
 	reader := must(s.db.BeginTx(t.Context(), nil))(t)
 	must(reader.ExecContext(t.Context(), "LOCK TABLE feed_entries IN ACCESS SHARE MODE"))(t)
 	noError(t, s.WithdrawFeed(t.Context(), "Large"))
-	n := pages()
+	n = pages()
 	holds(t, n > 1000, "a table in use was compacted to %d pages", n)
 	noError(t, reader.Rollback())
 	// One that began before sees the entries afterwards, as the verification of the audit log does.
@@ -181,11 +163,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 func TestFeedNames(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	var names []string
-	for i := range 25 {
-		names = append(names, fmt.Sprintf("name%d.example", i))
-	}
-	list := entries(t, names...)
+	list := entries(t, listOf(25, func(i int) string { return fmt.Sprintf("name%d.example", i) })...)
 	list[3].Page, list[4].Page = true, true
 	list = append(list, entryOf(parse(t, entity.Phone, "+4915123456789")))
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)
@@ -230,23 +208,18 @@ func TestRankedFeed(t *testing.T) {
 		{Index: 1, Name: "Bad", Kind: feed.Bad, Fresh: true, FirstSeen: now},
 		{Index: 1, Name: "Tranco", Kind: feed.Ranked, Rank: 2, Fresh: true, FirstSeen: now},
 		{Index: 1, Name: "Umbrella", Kind: feed.Ranked, Rank: 900_000, Fresh: true, FirstSeen: now},
-	}, listings(t, s, "a.example", "b.example", "c.example"), cmpopts.EquateApproxTime(0),
-		cmpopts.SortSlices(func(a, b reputation.Listing) bool {
-			return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
-		}))
+	}, listings(t, s, "a.example", "b.example", "c.example"), byIndex, cmpopts.EquateApproxTime(0))
 	until := now.Add(time.Hour)
 	tranco.ExpiresAt, tranco.FreshUntil = &until, &now
 	expect(t, "second import", importList(t, s, tranco, ranked(5, "c.example")...),
 		feed.Change{Entries: 1, Added: 1, Removed: 2})
-	if got := listings(t, s, "a.example", "c.example"); len(got) != 1 || got[0].Rank != 5 || got[0].Fresh {
-		t.Errorf("after the second import: %+v", got)
-	}
+	got := listings(t, s, "a.example", "c.example")
+	holds(t, len(got) == 1 && got[0].Rank == 5 && !got[0].Fresh, "after the second import: %+v", got)
 	now = until
-	if got := listings(t, s, "c.example"); len(got) != 0 {
-		t.Errorf("after the list expired: %+v", got)
-	}
+	got = listings(t, s, "c.example")
+	holds(t, len(got) == 0, "after the list expired: %+v", got)
 	importList(t, s, feed.List{Name: "Tranco", Kind: feed.Good}, entries(t, "c.example")...)
-	got := listings(t, s, "c.example")
+	got = listings(t, s, "c.example")
 	holds(t, len(got) == 1 && got[0].Kind == feed.Good, "as a good list: %+v", got)
 	noError(t, s.WithdrawFeed(t.Context(), "Umbrella"))
 	wantStates(t, s)
@@ -263,9 +236,9 @@ func TestRegistration(t *testing.T) {
 		mustHold(t, err == nil && ok == found, "Registration(%s) = %v, %v; want %v", domain, ok, err, found)
 		noDiff(t, "registration of "+domain, want, got)
 	}
-	save := func(domain string, r registration.Record) {
+	save := func(r registration.Record) {
 		t.Helper()
-		noError(t, s.SaveRegistration(t.Context(), domain, r))
+		noError(t, s.SaveRegistration(t.Context(), "example.com", r))
 	}
 	full := registration.Record{
 		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
@@ -273,7 +246,7 @@ func TestRegistration(t *testing.T) {
 		Status: "active client_hold", Fetched: noon, NextFetch: noon.Add(time.Hour),
 	}
 	wantStored("example.com", registration.Record{}, false)
-	save("example.com", full)
+	save(full)
 	wantStored("example.com", full, true)
 	expect(t, "bytes of the domain's hash", one[int](t, s, "SELECT length(domain) FROM registrations"), 32)
 	wantStored("example.org", registration.Record{}, false)
@@ -281,12 +254,12 @@ func TestRegistration(t *testing.T) {
 	// A slow host must not overwrite a newer result.
 	older := full
 	older.Outcome, older.Fetched = registration.Failed, noon.Add(-time.Minute)
-	save("example.com", older)
+	save(older)
 	wantStored("example.com", full, true)
 
 	// Unknown dates stay zero.
 	dateless := registration.Record{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
 		NextFetch: noon.Add(time.Hour), Failures: 2}
-	save("example.com", dateless)
+	save(dateless)
 	wantStored("example.com", dateless, true)
 }

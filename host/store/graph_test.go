@@ -76,47 +76,33 @@ func TestSightingsAddUp(t *testing.T) {
 				}
 			}
 			noError(t, s.CatchUp(t.Context()))
-			sightings := map[string]string{}
-			for _, n := range []entity.Parent{
-				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"},
-				{Kind: "domain", Value: domain.Value},
-				{Kind: "registrable", Value: "example.co.uk"}, {Kind: "phone", Value: phone.Value},
-				{Kind: "range", Value: "4915123"},
+			for _, n := range []struct{ kind, value, want string }{
+				{"email", email.Value, "3 checks, 1 blocked, 1 reviewed, 12:05 to 12:09"},
+				{"maildomain", "mail.example.co.uk", "3 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
+				{"domain", domain.Value, "2 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
+				{"registrable", "example.co.uk", "5 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
+				{"phone", phone.Value, "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
+				{"range", "4915123", "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
 			} {
-				sightings[n.Kind] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
+				expect(t, "sighting", sightingOf(t, s, mine.Account, n.kind, n.value), n.kind+": "+n.want)
 			}
-			want := map[string]string{
-				"email":       "email: 3 checks, 1 blocked, 1 reviewed, 12:05 to 12:09",
-				"maildomain":  "maildomain: 3 checks, 0 blocked, 0 reviewed, 12:05 to 12:09",
-				"domain":      "domain: 2 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
-				"registrable": "registrable: 5 checks, 0 blocked, 0 reviewed, 12:05 to 12:09",
-				"phone":       "phone: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
-				"range":       "range: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
-			}
-			noDiff(t, "sightings", want, sightings)
 			expect(t, "another account's sighting", sightingOf(t, s, theirs.Account, "email",
 				email.Value), "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04")
-			maildomain := node("maildomain", "mail.example.co.uk")
 			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
-			links := map[string]string{
-				"email and mail domain":         linkOf(t, s, mine.Account, e, maildomain),
-				"email and registrable domain":  linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
-				"email and the domain with it":  linkOf(t, s, mine.Account, e, d),
-				"email and the phone with it":   linkOf(t, s, mine.Account, e, p),
-				"an entity and itself":          linkOf(t, s, theirs.Account, p, p),
-				"domain and registrable domain": linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
-				"phone and its range":           linkOf(t, s, mine.Account, p, node("range", "4915123")),
-				"domain and phone, both linked": linkOf(t, s, mine.Account, d, p),
-				"another account's":             linkOf(t, s, theirs.Account, e, maildomain),
+			maildomain, registrable := node("maildomain", "mail.example.co.uk"), node("registrable", "example.co.uk")
+			for name, link := range map[string]struct{ account, a, b, want string }{
+				"email and mail domain":         {mine.Account, e, maildomain, "3, 12:09"},
+				"email and registrable domain":  {mine.Account, e, registrable, "3, 12:09"},
+				"email and the domain with it":  {mine.Account, e, d, "1, 12:05"},
+				"email and the phone with it":   {mine.Account, e, p, "1, 12:05"},
+				"an entity and itself":          {theirs.Account, p, p, "0 rows"},
+				"domain and registrable domain": {mine.Account, d, registrable, "2, 12:05"},
+				"phone and its range":           {mine.Account, p, node("range", "4915123"), "1, 12:05"},
+				"domain and phone, both linked": {mine.Account, d, p, "0 rows"},
+				"another account's":             {theirs.Account, e, maildomain, "1, 12:04"},
+			} {
+				expect(t, name, linkOf(t, s, link.account, link.a, link.b), link.want)
 			}
-			wantLinks := map[string]string{
-				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",
-				"email and the domain with it": "1, 12:05", "email and the phone with it": "1, 12:05",
-				"domain and registrable domain": "2, 12:05", "phone and its range": "1, 12:05",
-				"domain and phone, both linked": "0 rows", "an entity and itself": "0 rows",
-				"another account's": "1, 12:04",
-			}
-			noDiff(t, "links", wantLinks, links)
 			verifyLedger(t, s)
 		})
 	}
@@ -129,26 +115,20 @@ func TestForgetWhatWaits(t *testing.T) {
 	conn := session(t, g.s.url)
 	jane, john := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
 	phone := parse(t, entity.Phone, "+4915123456789")
-	forgetNode := func(account func(*graphTest) string) func(*testing.T, *graphTest) {
-		return func(t *testing.T, g *graphTest) {
-			t.Helper()
-			_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node(?, ?)", account(g),
-				g.s.node(subjectOf(jane).Entity))
-			noError(t, err)
+	forgetNode := func(account string) func() error {
+		return func() error {
+			return errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node(?, ?)", account,
+				g.s.node(subjectOf(jane).Entity)))
 		}
 	}
-	mine := func(g *graphTest) string { return g.customers[0].Account }
-	for name, forget := range map[string]func(*testing.T, *graphTest){
-		"an entity of one account":  forgetNode(mine),
-		"an entity of all accounts": forgetNode(func(*graphTest) string { return "" }),
-		"an account": func(t *testing.T, g *graphTest) {
-			t.Helper()
-			noError(t, errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", mine(g))))
+	mine := g.customers[0]
+	for name, forget := range map[string]func() error{
+		"an entity of one account":  forgetNode(mine.Account),
+		"an entity of all accounts": forgetNode(""),
+		"an account": func() error {
+			return errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", mine.Account))
 		},
-		"by an erasure": func(t *testing.T, g *graphTest) {
-			t.Helper()
-			must(g.s.Erase(t.Context(), g.customers[0], about(jane)))(t)
-		},
+		"by an erasure": func() error { return errOf(g.s.Erase(t.Context(), mine, about(jane))) },
 	} {
 		for when, raced := range map[string]bool{"before it is read": false, "after it is read": true} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -175,7 +155,7 @@ func TestForgetWhatWaits(t *testing.T) {
 				if raced {
 					write = read(t, g.s)
 				}
-				forget(t, g)
+				noError(t, forget())
 				holds(t, !write(), "an applier wrote what was forgotten after it had read")
 				noError(t, g.s.CatchUp(t.Context()))
 				expect(t, "after forgetting", graphDump(t, g.s), want)
@@ -183,8 +163,8 @@ func TestForgetWhatWaits(t *testing.T) {
 				// Later checks count again.
 				g.check(0, jane, check.Allow)
 				noError(t, g.s.CatchUp(t.Context()))
-				expect(t, "later checks", one[int](t, g.s,
-					"SELECT count(*) FROM graph_sightings WHERE kind = 'email' AND checks = 1 AND blocked = 0"), 1)
+				expect(t, "later checks", one[int](t, g.s, `SELECT count(*) FROM graph_sightings
+					WHERE kind = 'email' AND checks = 1 AND blocked = 0`), 1)
 			})
 		}
 	}
@@ -200,9 +180,8 @@ func TestForgottenUntilAllIsApplied(t *testing.T) {
 	node := g.s.node(subjectOf(e).Entity)
 	noError(t, errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node('', ?)", node)))
 	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
-	wantErrorText(t, "applying less than was read",
-		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)),
-		"batches of contributions")
+	wantErrorText(t, "applying less than was read", errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2,
+		newSightings(), nil)), "batches of contributions")
 	holds(t, must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t),
 		"the first contribution was not applied")
 	noError(t, g.s.CatchUp(t.Context()))

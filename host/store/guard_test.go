@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,16 +21,10 @@ import (
 // not recorded, and closes the old ones, which would fail the next checks too.
 func TestSilentConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
-	direct := newStore(t, nil)
-	p := proxied(t, direct.url)
-	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{Late: 50 * time.Millisecond})
+	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{Late: 50 * time.Millisecond})
 	t.Cleanup(p.Disconnect) // so that the ledger can be closed if the test fails
-	caller := newCaller(t, direct, plan(t, "pro", 100))
 	_ = must(l.account(t.Context(), caller.Account))(t)
-	var idle []*connection
-	for range batchConnections {
-		idle = append(idle, must(acquire(t.Context(), l.db))(t))
-	}
+	idle := listOf(batchConnections, func(int) *connection { return must(acquire(t.Context(), l.db))(t) })
 	idle = append(idle, must(acquire(t.Context(), l.settler))(t))
 	for _, conn := range idle {
 		noError(t, conn.release())
@@ -49,11 +42,8 @@ func TestSilentConnectionsAreClosed(t *testing.T) {
 // A request to settle a batch gets no reply. The ledger gives it up and sends another one.
 func TestSettlingIsNotAwaitedForever(t *testing.T) {
 	t.Parallel()
-	direct := newStore(t, nil)
-	p := proxied(t, direct.url)
-	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{Late: 50 * time.Millisecond, Settling: time.Second})
+	direct, p, l, caller := ledgerThroughProxy(t, LedgerConfig{Late: 50 * time.Millisecond, Settling: time.Second})
 	t.Cleanup(p.Disconnect) // so that the ledger can be closed if the test fails
-	caller := newCaller(t, direct, plan(t, "pro", 100))
 	held := map[string]bool{}
 	p.HoldBack(func(m string) bool {
 		for _, function := range []string{"ledger_append", "ledger_settle"} {
@@ -142,7 +132,7 @@ func TestCheckoutIsPaidOnce(t *testing.T) {
 	p.Set(func(m string) storetest.Fate {
 		if strings.Contains(m, "apply_billing") && !applied {
 			applied = true
-			report(t, give(context.WithoutCancel(t.Context()), direct, other))
+			wantError(t, "error", give(context.WithoutCancel(t.Context()), direct, other), nil)
 		}
 		return storetest.Passes
 	}, false)
@@ -225,18 +215,16 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 	// Changes of an account wait for the lock of its chain, and see what the change before has written.
 	held = lockTheHeads(t, s.url)
 	waiting := session(t, s.url)
-	found := make(chan string, 1)
-	go func() {
-		var name string
-		err := waiting.QueryRow(context.WithoutCancel(t.Context()),
-			"SELECT plan FROM account_lock($1)", caller.Account).
-			Scan(&name)
-		found <- fmt.Sprint(name, err)
-	}()
+	var name string
+	found := async(func() error {
+		return waiting.QueryRow(context.WithoutCancel(t.Context()), "SELECT plan FROM account_lock($1)",
+			caller.Account).Scan(&name)
+	})
 	held.waiting(t, 1)
 	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET plan = 'starter' WHERE id = '%s'", caller.Account))
 	held.release(t)
-	expect(t, "plan", receive(t, "the account", found), "starter<nil>")
+	noError(t, receive(t, "the account", found))
+	expect(t, "plan", name, "starter")
 }
 
 // If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
@@ -273,19 +261,16 @@ func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 	}
 	refs := map[string]string{}
 	for when, table := range times {
-		r := at(allowed(t, caller), when)
-		noError(t, l.Append(t.Context(), r))
-		refs[r.Decision.Ref] = table
+		refs[appendOne(t, l, at(allowed(t, caller), when))] = table
 	}
-	place := func(ref string) string { return partitionOf(t, s, ref) }
 	for ref := range refs {
-		expect(t, "partition of a record before its month has one", place(ref), "audit_records_other")
+		expect(t, "partition of a record before its month has one", partitionOf(t, s, ref), "audit_records_other")
 	}
 	// In UTC this is already April, so partitions are created from April on.
 	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
 	later := open(t, s.url, func() time.Time { return evening })
 	for ref, table := range refs {
-		expect(t, "the partition of a record", place(ref), table)
+		expect(t, "the partition of a record", partitionOf(t, s, ref), table)
 	}
 	for range 2 {
 		wantError(t, "creating existing partitions", later.EnsurePartitions(t.Context()), nil)
@@ -302,14 +287,13 @@ func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 	for _, host := range hosts {
 		host.now = func() time.Time { return noon }
 	}
-	errs := make([]error, 9)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = hosts[i%len(hosts)].EnsurePartitions(t.Context()) })
-	}
-	appended := appendAll(t, allowedMany(t, caller, 50), l)
-	wg.Wait()
-	noError(t, errors.Join(append(errs, appended...)...))
+	records := allowedMany(t, caller, 50)
+	noError(t, errors.Join(concurrently(9+len(records), func(i int) error {
+		if i < 9 {
+			return hosts[i%len(hosts)].EnsurePartitions(t.Context())
+		}
+		return l.Append(t.Context(), records[i-9])
+	})...))
 	noError(t, hosts[0].EnsurePartitions(t.Context())) // all others may have postponed it
 	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_other"), 0)
 }
@@ -322,8 +306,7 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
 	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "BEGIN").ReadAll()))
-	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
-	noError(t, errOf2(conn.append(params, batch)))
+	noError(t, errOf2(conn.append(appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{}), batch)))
 	look := session(t, s.url)
 	s.now = func() time.Time { return noon }
 	created := async(func() error { return s.EnsurePartitions(context.Background()) })
@@ -343,12 +326,11 @@ func TestPartitionIsCreatedAfterADump(t *testing.T) {
 	dump := session(t, s.url)
 	exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "LOCK TABLE audit_records IN ACCESS SHARE MODE")
 	later := open(t, s.url, func() time.Time { return noon })
-	r := allowed(t, caller)
-	wantError(t, "appending during a dump", l.Append(t.Context(), r), nil)
-	expect(t, "partition of the record", partitionOf(t, s, r.Decision.Ref), "audit_records_other")
+	ref := appendOne(t, l, allowed(t, caller))
+	expect(t, "partition of the record", partitionOf(t, s, ref), "audit_records_other")
 	exec(t, dump, "COMMIT")
 	noError(t, later.EnsurePartitions(t.Context()))
-	expect(t, "partition of the record after the dump", partitionOf(t, s, r.Decision.Ref), "audit_records_2031_05")
+	expect(t, "partition of the record after the dump", partitionOf(t, s, ref), "audit_records_2031_05")
 }
 
 // partitionOf returns the partition that holds a record, without the number of a shard.

@@ -63,7 +63,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 	o := outboxOf(t, s)
 	subject := reputation.Subject{Entity: reputation.Node{Kind: "email", Value: "jo@example.org"},
 		Parents: []reputation.Node{{Kind: "maildomain", Value: "example.org"}}}
-	now := time.Now()
+	now, e := time.Now(), parse(t, entity.Email, "jo@example.org")
 	var claimed []webhook.Delivery
 	return []hotOperation{
 		{"authenticate", func() error {
@@ -74,41 +74,30 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			return errOf2(s.TakePublic(t.Context(), netip.MustParsePrefix("192.0.2.0/24")))
 		}},
 		{"record checks without events", func() error {
-			e := parse(t, entity.Email, "jo@example.org")
 			return l.Append(t.Context(), decided(quiet, e, check.Block), decided(quiet, e, check.Allow))
 		}},
 		{"record checks with events", func() error {
-			e := parse(t, entity.Email, "jo@example.org")
 			return l.Append(t.Context(), decided(caller, e, check.Block), decided(caller, e, check.Allow))
 		}},
 		{"record a check with an idempotency key", func() error {
 			return l.Append(t.Context(), with(onceAs("key", "request", "answer"), allowed(t, quiet))...)
 		}},
 		{"look up a kept answer", func() error {
-			kept, err := l.Kept(t.Context(), quiet.Account, onceAs("key", "request", ""))
-			if err == nil && string(kept) != "answer" {
-				err = fmt.Errorf("found %q", kept)
-			}
-			return err
-		}},
-		{"refuse a check", func() error {
-			if err := l.Append(t.Context(), allowed(t, poor)); err == nil {
-				return fmt.Errorf("a check beyond the quota was recorded")
-			}
+			wantKept(t, "the answer", l, quiet.Account, onceAs("key", "request", ""), "answer")
 			return nil
 		}},
-		{"claim an event", func() (err error) {
-			claimed, err = o.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 3})
-			if err == nil && len(claimed) != 1 {
-				err = fmt.Errorf("%d events were claimed", len(claimed))
-			}
-			return err
+		{"refuse a check", func() error {
+			wantFailure(t, l.Append(t.Context(), allowed(t, poor)), "a check beyond the quota was recorded")
+			return nil
+		}},
+		{"claim an event", func() error {
+			claimed = []webhook.Delivery{claimOne(t, o)}
+			return nil
 		}},
 		{"record a failed attempt", func() error { return errOf2(o.Finish(t.Context(), ended(claimed[0], 500))) }},
 		{"claim an event of one account", func() (err error) {
-			if err := dueNow(s); err != nil {
-				return err
-			}
+			must(s.db.Exec(`UPDATE webhook_events SET next_attempt_at = now()
+				WHERE chain = 0 AND state = 'pending'`))(t)
 			claimed, err = o.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 3,
 				Only: []string{caller.Account}})
 			return err
@@ -277,8 +266,7 @@ func (p *plans) add(notice []byte) {
 
 // inspect adds the problems of a plan. found holds the parameters that its subqueries compute.
 func (p *plans) inspect(n planNode, query string, found []string) {
-	table := partitionSuffix.ReplaceAllString(n.Table, "")
-	column, distributed := p.columns[table]
+	column, distributed := p.columns[partitionSuffix.ReplaceAllString(n.Table, "")]
 	problem := func(text string) {
 		query = strings.Join(strings.Fields(query), " ")
 		p.problems = append(p.problems, fmt.Sprintf("%s on %s: %s: %s", n.Type, n.Table, text, query))
@@ -304,10 +292,4 @@ func (p *plans) inspect(n planNode, query string, found []string) {
 	for _, child := range n.Plans {
 		p.inspect(child, query, found)
 	}
-}
-
-// dueNow makes pending events due.
-func dueNow(s *Store) error {
-	_, err := s.db.Exec("UPDATE webhook_events SET next_attempt_at = now() WHERE chain = 0 AND state = 'pending'")
-	return err
 }

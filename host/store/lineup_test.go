@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +22,7 @@ func module(t *testing.T, name, summary string) registry.Module {
 		"name": name, "version": "1.0.0", "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
-	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)
-	return must(registry.OpenModule(wasm))(t)
+	return must(registry.OpenModule(must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)))(t)
 }
 
 func lineupOf(layers ...string) registry.LineupDocument {
@@ -141,9 +139,8 @@ func TestLineupRevisions(t *testing.T) {
 	now := noon
 	s := newStore(t, func() time.Time { return now })
 	wantError(t, "before the first lineup", errOf(s.ActiveLineup(t.Context())), registry.ErrNoRevision)
-	if signed, ok, err := s.LastActivation(t.Context()); err != nil || ok {
-		t.Errorf("before the first lineup: %q, %v", signed, err)
-	}
+	signed, ok, err := s.LastActivation(t.Context())
+	holds(t, err == nil && !ok, "before the first lineup: %q, %v", signed, err)
 	one, two := lineupOf("probe@1.0.0"), lineupOf("probe@1.1.0")
 	for i, step := range []struct {
 		lineup registry.LineupDocument
@@ -232,18 +229,14 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", signed))
 	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", "", registry.Notes{registry.NoteSignature: "o"}))
-	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", "", signed),
-		registry.ErrVersionTaken)
+	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", "", signed), registry.ErrVersionTaken)
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", nil))
-	if got := must(s.PluginNotes(t.Context(), first.Digest))(t); !maps.Equal(got, signed) {
-		t.Errorf("notes %v, want %v", got, signed)
-	}
+	noDiff(t, "notes of one plugin", signed, must(s.PluginNotes(t.Context(), first.Digest))(t))
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", registry.Notes{registry.NoteSignature: "c"}))
 	want := map[registry.Digest]registry.Notes{
 		first.Digest: {registry.NoteSignature: "c", registry.NotePassport: "b"},
 		other.Digest: {registry.NoteSignature: "o"}}
-	got := must(s.AllPluginNotes(t.Context()))(t)
-	holds(t, maps.EqualFunc(got, want, maps.Equal), "notes %v, want %v", got, want)
+	noDiff(t, "notes", want, must(s.AllPluginNotes(t.Context()))(t))
 }
 
 // A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
@@ -329,19 +322,8 @@ func TestConcurrentPublishing(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
-	var modules []registry.Module
-	for i := range 8 {
-		modules = append(modules, module(t, "probe", fmt.Sprintf("Probes in way %d", i)))
-	}
-	passed := 0
-	for _, err := range concurrently(len(modules), func(i int) error {
+	modules := listOf(8, func(i int) registry.Module { return module(t, "probe", fmt.Sprint("Probes in way ", i)) })
+	expect(t, "contents that were published", successes(t, concurrently(len(modules), func(i int) error {
 		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
-	}) {
-		if err == nil {
-			passed++
-		} else if !errors.Is(err, registry.ErrVersionTaken) {
-			t.Error(err)
-		}
-	}
-	expect(t, "contents of one version that were published", passed, 1)
+	}), registry.ErrVersionTaken), 1)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,14 +81,6 @@ func mustHold(t testing.TB, condition bool, format string, args ...any) {
 	t.Helper()
 	if !condition {
 		t.Fatalf(format, args...)
-	}
-}
-
-// report reports an error, also of another goroutine than the test's.
-func report(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -166,8 +159,8 @@ func configOf(at string, now func() time.Time) Config {
 	return cfg
 }
 
-func openOnce(ctx context.Context, url string) error {
-	s, err := tryOpen(ctx, url)
+func openOnce(ctx context.Context, cfg Config) error {
+	s, err := Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -212,12 +205,36 @@ type lasts struct{ testing.TB }
 
 func (lasts) Context() context.Context { return context.Background() }
 
-// ledgerThroughProxy returns a ledger that reaches the database of a store through a proxy.
-func ledgerThroughProxy(t testing.TB, direct *Store) (p *storetest.Proxy, l *Ledger, caller check.Caller) {
+// ledgerThroughProxy returns a ledger that reaches a new database by a proxy. Invariants are checked after the test.
+func ledgerThroughProxy(t testing.TB, cfg LedgerConfig) (direct *Store, p *storetest.Proxy, l *Ledger, c check.Caller) {
 	t.Helper()
+	needsDirect(t)
+	direct = newStore(t, nil)
+	t.Cleanup(func() { verifyLedger(lasts{t}, direct) })
 	p = proxied(t, direct.url)
-	l = ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	return p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+	l = ledgerOn(t, open(t, p.URL, nil), cfg)
+	return direct, p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+}
+
+// except returns err, or nil if it is one of others.
+func except(err error, others ...error) error {
+	if slices.ContainsFunc(others, func(other error) bool { return errors.Is(err, other) }) {
+		return nil
+	}
+	return err
+}
+
+// successes returns how many of the errors are nil. The others must be want.
+func successes(t testing.TB, errs []error, want error) (n int) {
+	t.Helper()
+	for _, err := range errs {
+		if err == nil {
+			n++
+		} else {
+			wantError(t, "one of several at once", err, want)
+		}
+	}
+	return n
 }
 
 // isRefusal reports whether err says that records are certain not to be stored.
@@ -228,9 +245,7 @@ func isRefusal(err error) bool {
 
 func wantRefusal(t testing.TB, what string, err error) {
 	t.Helper()
-	if !isRefusal(err) {
-		t.Errorf("%s: %v, want an *check.UnavailableError", what, err)
-	}
+	holds(t, isRefusal(err), "%s: %v, want an *check.UnavailableError", what, err)
 }
 
 // allowed returns an allowed check of a domain.
@@ -243,9 +258,8 @@ func allowed(t testing.TB, caller check.Caller) check.Record {
 func one[T any](t testing.TB, s *Store, sql string, args ...any) T {
 	t.Helper()
 	var v T
-	if err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v)
+	mustHold(t, err == nil, "%s: %v", sql, err)
 	return v
 }
 
@@ -276,13 +290,10 @@ func lockTheHeads(t *testing.T, url string) *headLock {
 }
 
 // forEachHead returns a statement for each chain, because Citus locks rows of one chain at a time.
-func forEachHead(t *testing.T, conn *pgx.Conn, format string) (statements []string) {
+func forEachHead(t *testing.T, conn *pgx.Conn, format string) []string {
 	t.Helper()
 	rows := must(conn.Query(t.Context(), "SELECT DISTINCT chain FROM audit_heads ORDER BY chain"))(t)
-	for _, chain := range must(pgx.CollectRows(rows, pgx.RowTo[int]))(t) {
-		statements = append(statements, fmt.Sprintf(format, chain))
-	}
-	return statements
+	return column(must(pgx.CollectRows(rows, pgx.RowTo[int]))(t), func(n int) string { return fmt.Sprintf(format, n) })
 }
 
 // waiting waits until n connections to this database are waiting for a lock.
@@ -330,12 +341,19 @@ func allowedMany(t testing.TB, caller check.Caller, n int) []check.Record {
 }
 
 func decidedMany(caller check.Caller, e entity.Entity, verdict check.Verdict, n int) []check.Record {
-	records := make([]check.Record, n)
-	for i := range records {
-		records[i] = decided(caller, e, verdict)
-	}
-	return records
+	return listOf(n, func(int) check.Record { return decided(caller, e, verdict) })
 }
+
+// listOf returns what f returns for the numbers below n.
+func listOf[T any](n int, f func(i int) T) []T {
+	list := make([]T, n)
+	for i := range list {
+		list[i] = f(i)
+	}
+	return list
+}
+
+func refOf(r check.Record) string { return r.Decision.Ref }
 
 // Predicates for statements.
 func isAppend(m string) bool { return strings.Contains(m, "ledger_append") }

@@ -31,13 +31,12 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
 	url, _ := emptyDatabase(t)
-	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), url) })...))
+	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), configOf(url, nil)) })...))
 	s := open(t, url, nil)
 	expect(t, "records of the first migration",
 		one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"), 1)
 	noError(t, storetest.PutInForce(t.Context(), url))
-	l := ledgerOn(t, s, LedgerConfig{})
-	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
+	noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 	verifyLedger(t, s)
 }
 
@@ -48,11 +47,11 @@ func TestOpenOnACurrentSchema(t *testing.T) {
 	url := postgrestest.Database(t)
 	other := session(t, url)
 	must(other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(migrationLock)))(t)
-	noError(t, openOnce(t.Context(), url))
+	noError(t, openOnce(t.Context(), configOf(url, nil)))
 	foreign := Config{URL: url, Keys: storetest.NewRing('b'), Logger: discard()}
 	wantError(t, "opening with another secret", errOf(Open(t.Context(), foreign)), ErrOtherSecret)
 	exec(t, other, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
-	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), url),
+	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), configOf(url, nil)),
 		"(migration 9001) is newer than this host")
 }
 
@@ -94,7 +93,7 @@ func TestWaitingHostsHaveNoTransaction(t *testing.T) {
 	next := make(chan *migrationsLock, 1)
 	go func() {
 		lock, err := (&Store{log: discard()}).lockMigrations(t.Context(), waiting, time.Hour)
-		report(t, err)
+		wantError(t, "error", err, nil)
 		next <- lock
 	}()
 	until(t, "a host that has asked and keeps nothing open", func() bool {
@@ -111,11 +110,7 @@ func TestOpenForCommands(t *testing.T) {
 	openAs := func(url string, schema Schema) error {
 		cfg := configOf(url, nil)
 		cfg.Schema = schema
-		s, err := Open(t.Context(), cfg)
-		if err != nil {
-			return err
-		}
-		return s.Close()
+		return openOnce(t.Context(), cfg)
 	}
 	current := postgrestest.Database(t)
 	noError(t, openAs(current, RequireSchema))
@@ -149,7 +144,7 @@ func TestOtherSecretDoesNotMigrate(t *testing.T) {
 	url, conn := emptyDatabase(t)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrations.FS))
 	exec(t, conn, "INSERT INTO installation (secret_fingerprint) VALUES ('another')", "DELETE FROM schema_functions")
-	wantError(t, "opening with another secret", openOnce(t.Context(), url), ErrOtherSecret)
+	wantError(t, "opening with another secret", openOnce(t.Context(), configOf(url, nil)), ErrOtherSecret)
 	expect(t, "functions put in force", value[int](t, conn, "SELECT count(*) FROM schema_functions"), 0)
 }
 
@@ -158,14 +153,14 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
 	url, conn := emptyDatabase(t)
 	exec(t, conn, "CREATE TABLE webhook_events (foreign_column int)") // conflicts in the middle of the first migration
-	err := openOnce(t.Context(), url)
+	err := openOnce(t.Context(), configOf(url, nil))
 	mustHold(t, err != nil, "the migration succeeded although a table of that name existed")
 	n := value[int](t, conn, `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
 		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`)
 	holds(t, n == 0, "the failed migration left %d tables", n)
 	expect(t, "migrations recorded as applied", value[int](t, conn, "SELECT count(*) FROM schema_steps"), 0)
 	exec(t, conn, "DROP TABLE webhook_events")
-	noError(t, openOnce(t.Context(), url))
+	noError(t, openOnce(t.Context(), configOf(url, nil)))
 }
 
 // everyCut makes TestSetUpSurvivesALostConnection try every statement.
@@ -216,7 +211,7 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 		}
 		return storetest.Passes
 	}, false)
-	noError(t, openOnce(t.Context(), p.URL))
+	noError(t, openOnce(t.Context(), configOf(p.URL, nil)))
 	p.Set(nil, false) // stop collecting
 	mustHold(t, len(statements) >= 20, "the proxy saw only %d statements", len(statements))
 	for _, cut := range cuts(statements) {
@@ -231,9 +226,9 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 				}
 				return seen == cut
 			})
-			wantFailure(t, openOnce(t.Context(), p.URL), "opening succeeded although the connection was cut")
+			wantFailure(t, openOnce(t.Context(), configOf(p.URL, nil)), "opening succeeded in spite of the cut")
 			receive(t, "the cut", hit)
-			wantError(t, "after the cut", openOnce(t.Context(), url), nil)
+			wantError(t, "after the cut", openOnce(t.Context(), configOf(url, nil)), nil)
 		})
 	}
 }

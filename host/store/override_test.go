@@ -148,30 +148,20 @@ func TestErasureRemovesOverrides(t *testing.T) {
 	t.Parallel()
 	s, l, other := newVerified(t, atNoon, LedgerConfig{})
 	_ = must(s.AddOverride(t.Context(), other, wanted(t, check.Block, override.Domain, "example.com")))(t)
-	for name, test := range map[string]struct {
-		checked bool
-		by      func(ref, subject string, e entity.Entity) privacy.Selector
-	}{
-		"by value, never checked": {false, func(_, _ string, e entity.Entity) privacy.Selector { return about(e) }},
-		"by reference, never checked": {false, func(_, subject string, _ entity.Entity) privacy.Selector {
-			return privacy.Selector{Subject: subject}
-		}},
-		"by a check": {true, func(ref, _ string, _ entity.Entity) privacy.Selector {
-			return privacy.Selector{Ref: ref}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, by := range []string{"value", "subject", "ref"} {
+		t.Run(by, func(t *testing.T) {
 			c := newCaller(t, s, plan(t, "pro", 10))
 			e := parse(t, entity.Domain, "example.com")
 			ref := check.NewRef()
-			if test.checked {
+			if by == "ref" { // otherwise it was never checked
 				ref = appendOne(t, l, at(decided(c, e, check.Allow), noon))
 			}
 			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
 			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Registrable, "example.com")))(t)
 			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "www.example.com")))(t)
 
-			selector := test.by(ref, must(s.SubjectOf(t.Context(), c, e))(t), e)
+			selector := map[string]privacy.Selector{"value": about(e), "ref": {Ref: ref},
+				"subject": {Subject: must(s.SubjectOf(t.Context(), c, e))(t)}}[by]
 			exported := export(t, s, c, selector)
 			expect(t, "exported", len(exported.Overrides), 2)
 			expect(t, "reason", exported.Overrides[0].Reason, "seen in a fraud ring")

@@ -17,6 +17,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
+	"assay/host/store/storetest"
 )
 
 // graphDump returns the whole graph, without the waiting contributions.
@@ -93,8 +94,7 @@ func TestContributionsCountOnce(t *testing.T) {
 		expect(t, "links of a customer", one[int](t, g.s,
 			"SELECT sum(checks) FROM graph_edges WHERE account_id = ?", c.Account), 2*each)
 	}
-	total := one[int](t, g.s, "SELECT sum(applied) FROM graph_progress")
-	expect(t, "the last applied record", total, callers*each)
+	expect(t, "the last applied record", one[int](t, g.s, "SELECT sum(applied) FROM graph_progress"), callers*each)
 }
 
 // A host that stops between reading and applying delays no other, and nothing is applied twice.
@@ -164,8 +164,7 @@ func TestLockedSightingFailsTheApplier(t *testing.T) {
 	must(conn.Exec(t.Context(), "SELECT FROM graph_sightings WHERE node = $1 FOR UPDATE",
 		g.s.node(reputation.Node{Kind: "domain", Value: e.Value})))(t)
 	g.check(0, e, check.Allow)
-	err := g.s.CatchUp(t.Context())
-	expect(t, "the reason", sqlState(err), lockNotAvailable)
+	expect(t, "the reason", sqlState(g.s.CatchUp(t.Context())), lockNotAvailable)
 	exec(t, conn, "COMMIT")
 	noError(t, g.s.CatchUp(t.Context()))
 
@@ -225,9 +224,7 @@ func TestHistory(t *testing.T) {
 		subject := subjectOf(e)
 		subject.Account = g.customers[customer].Account
 		a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), subject)))(t)
-		if a[0].Own.Day != 0 || !a[0].Own.Since.IsZero() {
-			t.Errorf("nobody's own history is %+v", a[0].Own)
-		}
+		holds(t, a[0].Own.Day == 0 && a[0].Own.Since.IsZero(), "nobody's own history is %+v", a[0].Own)
 		return fmt.Sprintf("%d/%d of all, %d/%d own since %s", a[1].Hour, a[1].Day, a[1].Own.Hour, a[1].Own.Day,
 			a[1].Own.Since.Format("02 15:04"))
 	}
@@ -257,9 +254,8 @@ func TestHistory(t *testing.T) {
 	public.Account = publicAccount
 	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))
 	noError(t, g.s.CatchUp(t.Context()))
-	if a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)[1]; a.Own.Day != 0 {
-		t.Errorf("callers without a key share a history: %+v", a.Own)
-	}
+	a = must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)
+	expect(t, "checks in the history of callers without a key", a[1].Own.Day, 0)
 }
 
 // A projection applies what this host recorded at once, and goes on after an outage.
@@ -273,11 +269,7 @@ func TestProjectionRuns(t *testing.T) {
 			holds(t, lag > 0 && lag <= time.Minute, "a lag of %v", lag)
 			applied <- checks
 		}})
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	storetest.Background(t, p.Run)
 	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], g.domain("shop.example"), check.Allow, 3)...))
 	p.Hint()
 	expect(t, "checks applied", receive(t, "the first batch", applied), 3)
@@ -306,9 +298,8 @@ func TestContributionIsSealed(t *testing.T) {
 	got := must(openContribution(testRing, item))(t)
 	holds(t, bytes.Equal(got.encode(), want.encode()) && got.account == "acct_1" && got.verdict == check.Review &&
 		got.at.Equal(r.Decision.At) && len(got.links) == len(want.links), "%+v, want %+v", got, want)
-	if !bytes.Equal(scored, got.nodes[0].node) || got.nodes[0].kind != "email" {
-		t.Errorf("the scored node is %+v", got.nodes[0])
-	}
+	holds(t, bytes.Equal(scored, got.nodes[0].node) && got.nodes[0].kind == "email", "the scored node is %+v",
+		got.nodes[0])
 	for _, kind := range nodeKinds {
 		holds(t, slices.ContainsFunc(got.nodes, func(n nodeSeen) bool { return n.kind == kind }), "no node is a %s",
 			kind)

@@ -1,12 +1,16 @@
 package store
 
 import (
+	"context"
 	"errors"
-	"maps"
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/host/access/apikey"
+	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/decision"
@@ -62,38 +66,28 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 	s, clock := openWithClock(t)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "free", 1))
-	zone := time.FixedZone("two hours ahead", 2*60*60)
-	steps := []struct {
-		name  string
-		at    time.Time
-		reset time.Time // zero: the check passes
-	}{
-		{"last microsecond of the year", time.Date(2031, 12, 31, 23, 59, 59, 999999e3, time.UTC), time.Time{}},
-		{"first instant of the next", time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
-		{"December is used up", time.Date(2031, 12, 31, 23, 59, 59, 998e6, time.UTC),
-			time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{"January is used up", time.Date(2032, 1, 31, 23, 59, 59, 999e6, time.UTC),
-			time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC)},
-		{"leap day", time.Date(2032, 2, 29, 12, 0, 0, 0, time.UTC), time.Time{}},
-		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC),
-			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"still February in UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone), time.Time{}},
-	}
-	for _, step := range steps {
-		clock.set(t, step.at)
+	for _, step := range []struct{ name, at, reset string }{ // without a reset, the check passes
+		{"last microsecond of the year", "2031-12-31T23:59:59.999999Z", ""},
+		{"first instant of the next", "2032-01-01T00:00:00Z", ""},
+		{"December is used up", "2031-12-31T23:59:59.998Z", "2032-01-01T00:00:00Z"},
+		{"January is used up", "2032-01-31T23:59:59.999Z", "2032-02-01T00:00:00Z"},
+		{"leap day", "2032-02-29T12:00:00Z", ""},
+		{"February is used up", "2032-02-01T00:00:00Z", "2032-03-01T00:00:00Z"},
+		{"still February in UTC", "2032-03-01T01:00:00+02:00", "2032-03-01T00:00:00Z"},
+		{"March", "2032-03-01T02:00:00+02:00", ""},
+	} {
+		clock.set(t, must(time.Parse(time.RFC3339Nano, step.at))(t))
 		err := l.Append(t.Context(), allowed(t, caller))
 		var over *check.QuotaError
-		switch {
-		case step.reset.IsZero() && err != nil:
-			t.Errorf("%s: %v", step.name, err)
-		case !step.reset.IsZero() && (!errors.As(err, &over) || over.ResetAt != step.reset):
-			t.Errorf("%s: %v, want a quota error that resets at %v", step.name, err, step.reset)
+		if errors.As(err, &over) {
+			expect(t, step.name, over.ResetAt.Format(time.RFC3339Nano), step.reset)
+		} else {
+			holds(t, err == nil && step.reset == "", "%s: %v, want a quota error", step.name, err)
 		}
 	}
-	for period, want := range map[string]int{"2031-12-01": 1, "2032-01-01": 1, "2032-02-01": 1, "2032-03-01": 1} {
-		expect(t, "used in "+period, one[int](t, s, "SELECT used FROM quota_usage WHERE period = ?", period), want)
-	}
+	expect(t, "used", one[string](t, s,
+		"SELECT string_agg(concat(period, ' ', used), ', ' ORDER BY period) FROM quota_usage"),
+		"2031-12-01 1, 2032-01-01 1, 2032-02-01 1, 2032-03-01 1")
 	verifyLedger(t, s)
 }
 
@@ -119,11 +113,9 @@ func TestRefusedCallLeavesNothing(t *testing.T) {
 
 	// A call that does not fit is refused whole, and smaller ones after it are recorded.
 	caller, other = newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
-	var calls [][]check.Record
-	for _, n := range []int{11, 4, 7, 5, 2, 1, 1} {
-		calls = append(calls, allowedMany(t, caller, n))
-	}
-	calls = append(calls, allowedMany(t, other, 10))
+	calls := append(column([]int{11, 4, 7, 5, 2, 1, 1}, func(n int) []check.Record {
+		return allowedMany(t, caller, n)
+	}), allowedMany(t, other, 10))
 	errs = must(send(t, l, []byte("smaller"), prepared(t, l, calls...)))(t)
 	for i, want := range []int{10, -1, 6, -1, 1, -1, 0, -1} { // what is left of the quota; -1: recorded
 		var over *check.QuotaError
@@ -164,8 +156,7 @@ func TestUsage(t *testing.T) {
 		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0},
 		{caller, check.Allow, 0},
 	} {
-		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
-		noError(t, l.Append(t.Context(), r))
+		noError(t, l.Append(t.Context(), at(decided(c.caller, e, c.verdict), now.Add(-c.age))))
 	}
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
 	count := func(d, verdict string, checks int) decision.Count {
@@ -187,23 +178,17 @@ func TestUsage(t *testing.T) {
 		must(s.MonthlyUsage(t.Context(), check.Caller{Account: caller.Account}, month(time.April)))(t))
 	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now.Add(-24*time.Hour))))
 	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now)))
-	late := func() (yesterday, today int) {
+	late := func() (counts string) {
 		for _, c := range must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t).Counts {
-			switch {
-			case c.Date == "2031-05-05" && c.Verdict == "allow":
-				yesterday = c.Checks
-			case c.Date == "2031-05-06" && c.Verdict == "allow":
-				today = c.Checks
+			if c.Verdict == "allow" {
+				counts += fmt.Sprintf("%d on %s, ", c.Checks, c.Date)
 			}
 		}
-		return yesterday, today
+		return counts
 	}
-	if yesterday, today := late(); yesterday != 1 || today != 3 {
-		t.Errorf("counted at once: %d yesterday, %d today", yesterday, today)
-	}
+	expect(t, "counted at once", late(), "1 on 2031-05-05, 3 on 2031-05-06, ")
 	now = now.Add(pastAge)
-	yesterday, today := late()
-	holds(t, yesterday == 2 && today == 3, "counted later: %d yesterday, %d today", yesterday, today)
+	expect(t, "counted later", late(), "2 on 2031-05-05, 3 on 2031-05-06, ")
 	now = now.AddDate(0, 0, 26) // on the first day of June, the forecast looks at May
 	noDiff(t, "days before the month", []decision.Count{},
 		must(s.MonthlyUsage(t.Context(), caller, month(time.June)))(t).Counts)
@@ -216,8 +201,7 @@ func TestSettleUses(t *testing.T) {
 	a, b := open(t, url, nil), open(t, url, nil)
 	settle := func(s *Store, accepted, want map[string]int64) {
 		t.Helper()
-		got := must(s.SettleUses(t.Context(), accepted))(t)
-		holds(t, maps.Equal(got, want), "after %v: %v, want %v", accepted, got, want)
+		noDiff(t, "uses", want, must(s.SettleUses(t.Context(), accepted))(t))
 	}
 	type uses = map[string]int64
 	settle(a, uses{"key 1": 3, "key 2": 0}, uses{"key 1": 3})
@@ -235,8 +219,175 @@ func TestSettleUses(t *testing.T) {
 		many["key "+strings.Repeat("x", i)] = 1
 	}
 	noError(t, errors.Join(concurrently(8, func(i int) error {
-		_, err := []*Store{a, b}[i%2].SettleUses(t.Context(), many)
-		return err
+		return errOf([]*Store{a, b}[i%2].SettleUses(t.Context(), many))
 	})...))
 	expect(t, "uses", one[int](t, a, "SELECT max(used) FROM rate_uses"), 8)
+}
+
+func TestTakePublicIsExactAcrossHosts(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	clock := func() time.Time { return noon }
+	hosts := []*Store{open(t, url, clock), open(t, url, clock)}
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	oks, resets := make([]bool, 30), make([]time.Time, 30)
+	noError(t, errors.Join(concurrently(len(oks), func(i int) (err error) {
+		resets[i], oks[i], err = hosts[i%2].TakePublic(t.Context(), client)
+		return err
+	})...))
+	passed := 0
+	for i, ok := range oks {
+		if ok {
+			passed++
+		} else if !resets[i].Equal(noon.Add(time.Hour)) {
+			t.Errorf("reset at %v, want an hour after the first use", resets[i])
+		}
+	}
+	expect(t, "uses that passed", passed, publicUses)
+}
+
+// TestSpentClientsCostNoQuery checks that a client who has reached the limit is refused without the database.
+func TestSpentClientsCostNoQuery(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	take := func() (time.Time, bool, error) { return s.Take(t.Context(), "a ", client, 2, time.Minute) }
+	for i := range 3 {
+		_, ok, err := take()
+		mustHold(t, err == nil && ok == (i < 2), "use %d: %v, %v", i+1, ok, err)
+	}
+	noError(t, s.Close())
+	reset, ok, err := take()
+	holds(t, err == nil && !ok && reset.Equal(noon.Add(time.Minute)), "without a database: %v, %v, %v", reset, ok, err)
+	_, _, err = s.Take(t.Context(), "b ", client, 2, time.Minute)
+	holds(t, err != nil, "another action did not ask the database")
+	now = noon.Add(time.Minute)
+	_, _, err = take()
+	holds(t, err != nil, "after the reset, the database was not asked")
+}
+
+func TestTakeCountsClientsAndActionsSeparately(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, func() time.Time { return noon })
+	first := netip.MustParsePrefix("2001:db8:0:1::7/64")
+	for range publicUses {
+		_, ok, err := s.TakePublic(t.Context(), first)
+		mustHold(t, err == nil && ok, "within the limit: %v, %v", ok, err)
+	}
+	for name, test := range map[string]struct {
+		client string
+		ok     bool
+	}{
+		"same":                         {"2001:db8:0:1::7/64", false},
+		"another address of the /64":   {"2001:db8:0:1:ffff::1/64", false},
+		"the neighbouring /64":         {"2001:db8:0:2::7/64", true},
+		"an IPv4 client":               {"192.0.2.7/32", true},
+		"the next IPv4 client":         {"192.0.2.8/32", true},
+		"the /64's first address /128": {"2001:db8:0:1::/128", true},
+	} {
+		_, ok, err := s.TakePublic(t.Context(), netip.MustParsePrefix(test.client))
+		holds(t, err == nil && ok == test.ok, "%s: %v, %v, want %v", name, ok, err, test.ok)
+	}
+	for i, action := range []string{"a ", "a ", "b "} {
+		_, ok, err := s.Take(t.Context(), action, first, 1, time.Hour)
+		holds(t, err == nil && ok == (i != 1), "use %d, of action %q: %v, %v", i+1, action, ok, err)
+	}
+}
+
+// At most a number of uses fall into any hour.
+func TestUsesWithinAnHour(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
+		t.Helper()
+		now = noon.Add(after)
+		reset, ok, err := s.TakePublic(t.Context(), client)
+		holds(t, err == nil && ok == wantOK, "%s: %v, %v, want %v", name, ok, err, wantOK)
+		holds(t, ok || reset.Equal(noon.Add(wantReset)), "%s: resets at %v, want %v", name, reset, noon.Add(wantReset))
+	}
+	for i := range publicUses {
+		take("within the limit", time.Duration(i)*time.Minute, true, 0)
+	}
+	take("over the limit", 10*time.Minute, false, time.Hour)
+	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
+	take("when the first is an hour old", time.Hour, true, 0)
+	take("with the second as the oldest", time.Hour, false, time.Hour+time.Minute)
+	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
+	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
+	take("hours later", 5*time.Hour, true, 0)
+	expect(t, "stored uses", one[int](t, s, "SELECT cardinality(uses) FROM public_uses"), 1)
+}
+
+// Of many who present the same key or link at once, one signs in.
+func TestSignInOnce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	link := must(s.NewLink(t.Context(), account))(t)
+	expect(t, "sign-ins with one link", successes(t, concurrently(20, func(int) error {
+		return errOf(s.UseLink(context.Background(), link))
+	}), signin.ErrUnknown), 1)
+
+	// A new account's code can be issued again until it was used, and replaced by its owner at any time.
+	account = must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	signsIn := func(code string, want error) {
+		t.Helper()
+		got, err := s.SignInByCode(t.Context(), code)
+		holds(t, errors.Is(err, want) && (err != nil || got == account), "SignInByCode = %q, %v; want %v", got, err,
+			want)
+	}
+	unseen := must(s.FirstCode(t.Context(), account))(t)
+	first := must(s.FirstCode(t.Context(), account))(t)
+	signsIn(unseen, signin.ErrUnknown)
+	signsIn(first, nil)
+	expect(t, "the code after it was used", must(s.FirstCode(t.Context(), account))(t), "")
+	lost := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	kept := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	session, _, err := s.Session(t.Context(), kept, "")
+	noError(t, err)
+	link = must(s.NewLink(t.Context(), account))(t)
+	second := must(s.ReplaceCode(t.Context(), account, session.ID))(t)
+	wantError(t, "a link from before the code was replaced", errOf(s.UseLink(t.Context(), link)), signin.ErrUnknown)
+	for token, want := range map[string]error{lost: signin.ErrNoSession, kept: nil} {
+		wantError(t, "a session after the code was replaced", errOf2(s.Session(t.Context(), token, "")), want)
+	}
+	expect(t, "the code after it was replaced", must(s.FirstCode(t.Context(), account))(t), "")
+	signsIn(first, signin.ErrUnknown)
+	signsIn(second, nil)
+	signsIn(second+"X", signin.ErrMistyped)
+	at := must(s.CodeIssuedAt(t.Context(), account))(t)
+	holds(t, time.Since(at) <= time.Hour, "the code was issued at %v", at)
+	// Neither the code nor a token is in the database.
+	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	for _, table := range []string{"sign_in_codes", "sessions"} {
+		rows := one[string](t, s, "SELECT string_agg(r::text, ' ') FROM "+table+" AS r")
+		expect(t, table+" contains a secret", strings.Contains(rows, second) || strings.Contains(rows, token), false)
+	}
+	wantError(t, "a link to the public account", errOf(s.NewLink(t.Context(), publicAccount)), billing.ErrNoAccount)
+}
+
+// The dashboard acts with a key that is not limited and does not expire.
+func TestKeyOfASession(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	used := func() string {
+		_, caller, err := s.Session(t.Context(), token, "192.0.2.0/24")
+		noError(t, err)
+		return caller.Key
+	}
+	expect(t, "the key of an account without keys", used(), "")
+	_, key := newKey(t, s, account)
+	rotated := must(s.RotateKey(t.Context(), account, key.ID, time.Hour))(t)
+	expect(t, "the key that does not expire", used(), rotated.ID)
+
+	// A test key makes no checks, and the dashboard has no limits.
+	for _, limits := range []apikey.Limits{{Test: true}, {Scopes: []apikey.Scope{apikey.Scope("check")}}} {
+		must(s.IssueKey(t.Context(), account, apikey.Wanted{Name: "limited", Limits: limits}))(t)
+		expect(t, "the key without limits", used(), rotated.ID)
+	}
 }

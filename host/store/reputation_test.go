@@ -26,20 +26,15 @@ type graphTest struct {
 func newGraphTest(t *testing.T, customers int) *graphTest {
 	t.Helper()
 	clock := &atomic.Pointer[time.Time]{}
-	start := noon
-	clock.Store(&start)
+	clock.Store(new(noon))
 	s := newStore(t, func() time.Time { return *clock.Load() })
-	g := &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock}
-	for range customers {
-		g.customers = append(g.customers, newCaller(t, s, plan(t, "pro", 1_000_000)))
-	}
-	return g
+	return &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock,
+		customers: listOf(customers, func(int) check.Caller { return newCaller(t, s, plan(t, "pro", 1_000_000)) })}
 }
 
 // advance moves the clock.
 func (g *graphTest) advance(d time.Duration) {
-	then := g.clock.Load().Add(d)
-	g.clock.Store(&then)
+	g.clock.Store(new(g.clock.Load().Add(d)))
 }
 
 // check records a check by a customer, with linked entities in the same request.
@@ -56,16 +51,12 @@ func (g *graphTest) domain(name string) entity.Entity { return parse(g.t, entity
 func (g *graphTest) aggregate(e entity.Entity) reputation.Aggregate {
 	g.t.Helper()
 	noError(g.t, g.s.CatchUp(g.t.Context()))
-	got := must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)
-	return got[0]
+	return must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)[0]
 }
 
 func subjectOf(e entity.Entity) reputation.Subject {
-	sub := reputation.Subject{Entity: reputation.Node{Kind: string(e.Type), Value: e.Value}}
-	for _, p := range e.Parents() {
-		sub.Parents = append(sub.Parents, reputation.Node(p))
-	}
-	return sub
+	return reputation.Subject{Entity: reputation.Node{Kind: string(e.Type), Value: e.Value},
+		Parents: column(e.Parents(), func(p entity.Parent) reputation.Node { return reputation.Node(p) })}
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 0.011 }
@@ -78,15 +69,13 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 50)...))
 	g.check(1, e, check.Allow)
 	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
-	public := g.s.PublicCaller()
-	noError(t, g.l.Append(t.Context(), decided(public, e, check.Block)))
+	noError(t, g.l.Append(t.Context(), decided(g.s.PublicCaller(), e, check.Block)))
 	expect(t, "two customers and a caller without a key", g.aggregate(e), reputation.Aggregate{})
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)
-	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) &&
-		got.Since.Equal(noon.Add(time.Hour)),
-		"%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
+	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) && got.Since.Equal(noon.Add(
+		time.Hour)), "%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
 	got = g.aggregate(g.domain("other.example.org"))
 	holds(t, got.Customers == 0, "customers of a neighbour counted: %+v", got)
 
@@ -299,16 +288,13 @@ func TestObservedParents(t *testing.T) {
 		record(customer, "one.example", check.Block, observed)
 		record(customer, "two.example", check.Allow, entity.Facts{"dns.a": "198.51.100.200"})
 	}
-	if got := g.aggregate(g.domain("two.example")); got.Neighbours != 1 || got.NeighbourRisk != 1 {
-		t.Errorf("on the same network: %+v, want 1 neighbour at risk 1", got)
-	}
-	if got := g.aggregate(g.domain("one.example")); got.Neighbours != 1 || got.NeighbourRisk != 0 {
-		t.Errorf("its neighbour: %+v, want 1 neighbour at risk 0", got)
-	}
+	got := g.aggregate(g.domain("two.example"))
+	holds(t, got.Neighbours == 1 && got.NeighbourRisk == 1, "on the same network: %+v, want 1 neighbour at risk 1", got)
+	got = g.aggregate(g.domain("one.example"))
+	holds(t, got.Neighbours == 1 && got.NeighbourRisk == 0, "its neighbour: %+v, want 1 neighbour at risk 0", got)
 	want := []entity.Parent{{Kind: "nameserver", Value: "bulletproof.example"},
 		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
-	got := observedParents(observed)
-	holds(t, fmt.Sprint(got) == fmt.Sprint(want), "parents %v, want %v", got, want)
+	noDiff(t, "parents", want, observedParents(observed))
 	many := observedParents(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
 		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
 	expect(t, "parents", len(many), 2*maxObserved)
@@ -341,8 +327,5 @@ func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subj
 
 // atAll is at for several records.
 func atAll(records []check.Record, then time.Time) []check.Record {
-	for i := range records {
-		records[i] = at(records[i], then)
-	}
-	return records
+	return column(records, func(r check.Record) check.Record { return at(r, then) })
 }

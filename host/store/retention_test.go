@@ -120,14 +120,12 @@ func TestRetention(t *testing.T) {
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
 	anchors, err := s.Anchors(t.Context(), 0, testSigner().Public)
 	mustHold(t, err == nil && len(anchors) == 1, "anchors: %+v, %v", anchors, err)
-	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(time.Date(2021, 3, 10, 0, 0, 0, 0, time.UTC)) ||
-		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
-		t.Errorf("anchored at %+v, recorded as %s", a, record)
-	}
+	a := anchors[0]
+	holds(t, a.Seq == 7 && a.Before.Equal(time.Date(2021, 3, 10, 0, 0, 0, 0, time.UTC)) && record == fmt.Sprintf(
+		"pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash), "anchored at %+v, recorded as %s", a, record)
 	exported := export(t, s, caller, about(parse(t, entity.Domain, "example.org")))
-	if exported.Total != 36 || exported.Checks[0].Ref != refs["2021-03"][0] {
-		t.Errorf("exported %d checks, the first %+v", exported.Total, exported.Checks[0])
-	}
+	holds(t, exported.Total == 36 && exported.Checks[0].Ref == refs["2021-03"][0], "exported %d checks, the first %+v",
+		exported.Total, exported.Checks[0])
 
 	before := dumpTables(t, s)
 	holds(t, prune(t, s) == 0 && dumpTables(t, s) == before, "pruning again had an effect")
@@ -141,8 +139,7 @@ func TestRetention(t *testing.T) {
 	// Years later only records of pruning, and of accounts and keys, remain.
 	now = day(2025, time.January, 1)
 	prune(t, s)
-	expect(t, "remaining records", one[int](t, s,
-		"SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
+	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
 	verifyLedger(t, s)
 	wantStates(t, s)
 }
@@ -219,9 +216,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
 	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
-	many := func(when time.Time) []check.Record {
-		return atAll(allowedMany(t, caller, pruneBatch+1), when)
-	}
+	many := func(when time.Time) []check.Record { return atAll(allowedMany(t, caller, pruneBatch+1), when) }
 	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
 		many(now)} {
 		noError(t, l.Append(t.Context(), records...))
@@ -331,6 +326,6 @@ func TestReadAuditLogDuringPruning(t *testing.T) {
 		prune(t, s)
 		return verifyChains(ctx, log)
 	})
-	report(t, err)
+	wantError(t, "error", err, nil)
 	prune(t, s)
 }

@@ -152,12 +152,10 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	noDiff(t, "exported", must(s.Review(t.Context(), caller, kept))(t), exported.Checks[0].Review)
 	prune(t, s)
 	erase(t, s, caller, privacy.Selector{Ref: erased})
-	for _, table := range []string{"reviews", "feedback"} {
-		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
-	}
-	wantError(t, "a review of an erased check",
-		errOf(s.AskReview(t.Context(), caller, erased, decision.Asking{Reason: "x"})),
-		feedback.ErrUnknownCheck)
+	expect(t, "checks with reviews", one[string](t, s, "SELECT string_agg(ref, ' ') FROM reviews"), kept)
+	expect(t, "checks with feedback", one[string](t, s, "SELECT string_agg(ref, ' ') FROM feedback"), kept)
+	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased,
+		decision.Asking{Reason: "x"})), feedback.ErrUnknownCheck)
 	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,
 		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)
 }
@@ -186,12 +184,7 @@ func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 					err = s.SettleReview(ctx, ref, settle(decision.Overturned))
 				}
 			}
-			for _, ended := range []error{feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken} {
-				if errors.Is(err, ended) {
-					return nil
-				}
-			}
-			return err
+			return except(err, feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken)
 		})
 		noError(t, errors.Join(errs...))
 		expect(t, "reviews left", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
@@ -238,10 +231,7 @@ func TestFeedbackIsOneVote(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 3)
 	e := g.domain("shop.example")
-	var refs []string
-	for range 5 {
-		refs = append(refs, appendOne(t, g.l, at(decided(g.customers[0], e, check.Allow), noon)))
-	}
+	refs := listOf(5, func(int) string { return appendOne(t, g.l, decided(g.customers[0], e, check.Allow)) })
 	g.check(1, e, check.Allow)
 	g.check(2, e, check.Block)
 	expectShare := func(when string, want float64) {
@@ -279,8 +269,7 @@ func TestFeedbackIsOneVote(t *testing.T) {
 // If the reply to a change is lost, the error says that it may have happened; if it was not sent, that it did not.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	p := proxied(t, url)
+	p := proxied(t, postgrestest.Database(t))
 	s := open(t, p.URL, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	var caller check.Caller
@@ -305,13 +294,12 @@ func TestUnknownOutcomes(t *testing.T) {
 		var refused *check.UnavailableError
 		var doubt *check.DoubtError
 		p.Set(nil, true)
-		if err := change.run(ref); !errors.As(err, &refused) || errors.As(err, &doubt) {
-			t.Errorf("%s without a database: %v", name, err)
-		}
+		err := change.run(ref)
+		holds(t, errors.As(err, &refused) && !errors.As(err, &doubt), "%s without a database: %v", name, err)
 		p.Set(nil, false)
 		expect(t, name+" without a database", one[int](t, s, change.done, ref), 0)
 		hit := p.Once(storetest.Muted, true, func(m string) bool { return strings.Contains(m, change.function) })
-		err := change.run(ref)
+		err = change.run(ref)
 		holds(t, errors.As(err, &doubt) && !errors.As(err, &refused), "%s without a reply: %v", name, err)
 		receive(t, "the lost reply", hit)
 		p.Set(nil, false)

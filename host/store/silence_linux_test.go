@@ -25,8 +25,7 @@ func TestConnectionsEndAfterSilence(t *testing.T) {
 	cfg := must(connConfig(url))(t)
 	listener := must(net.Listen("unix", t.TempDir()+"/socket"))(t)
 	defer listener.Close()
-	local := must(cfg.DialFunc(t.Context(), "unix", listener.Addr().String()))(t)
-	noError(t, local.Close())
+	noError(t, must(cfg.DialFunc(t.Context(), "unix", listener.Addr().String()))(t).Close())
 }
 
 // userTimeout reads the option back from a connection.

@@ -210,7 +210,7 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 	exec(t, conn, "CREATE FUNCTION monitor() RETURNS integer LANGUAGE sql AS 'SELECT 1'") // somebody else's
 	before := results()
 	exec(t, conn, "DROP FUNCTION audit_field")
-	noError(t, openOnce(t.Context(), url))
+	noError(t, openOnce(t.Context(), configOf(url, nil)))
 	expect(t, "functions after one was lost", results(), before)
 
 	exec(t, conn, "CREATE FUNCTION later(n integer) RETURNS text LANGUAGE sql AS 'SELECT n::text'") // not replaceable
@@ -226,7 +226,7 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 		t.Errorf("functions of the later release: %s", got)
 	}
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9999'")
-	wantErrorText(t, "opening with the functions of a later release", openOnce(t.Context(), url),
+	wantErrorText(t, "opening with the functions of a later release", openOnce(t.Context(), configOf(url, nil)),
 		errNewerFunctions.Error())
 }
 
@@ -253,8 +253,7 @@ func TestConnectTimeout(t *testing.T) {
 		"postgres://localhost/assay":                    connectTimeout,
 		"postgres://localhost/assay?connect_timeout=10": 10 * time.Second,
 	} {
-		cfg := must(connConfig(url))(t)
-		expect(t, url, cfg.ConnectTimeout, want)
+		expect(t, url, must(connConfig(url))(t).ConnectTimeout, want)
 	}
 }
 

@@ -90,8 +90,7 @@ func subscribe(t *testing.T, body string) *subscribed {
 	s.Store = newStore(t, func() time.Time { return s.now })
 	s.sub = feed.Subscription{Name: "Bad", URL: p.URL + "/list.txt?key=secret", Source: p.URL + "/list.txt",
 		Kind: feed.Bad, Category: "phishing", Format: feed.Auto, Licence: "CC0", Every: 6 * time.Hour,
-		FreshFor:     24 * time.Hour,
-		ExpiresAfter: 30 * 24 * time.Hour}
+		FreshFor: 24 * time.Hour, ExpiresAfter: 30 * 24 * time.Hour}
 	noError(t, s.Subscribe(t.Context(), s.sub))
 	return s
 }
@@ -116,9 +115,8 @@ func (s *subscribed) state(t *testing.T) feed.Subscription {
 
 func (s *subscribed) expectState(t *testing.T, want feed.State) {
 	t.Helper()
-	if got := s.state(t); got.State(s.now) != want {
-		t.Errorf("state %s, want %s: %+v", got.State(s.now), want, got)
-	}
+	got := s.state(t)
+	holds(t, got.State(s.now) == want, "state %s, want %s: %+v", got.State(s.now), want, got)
 }
 
 // Lists are fetched as their publishers send them, which TestRead and others in host/facts/feed read in every format.
@@ -130,8 +128,7 @@ func TestSubscribeFormats(t *testing.T) {
 		"1,https://a.example/x,http://detail.example/?id=1,Other\n")
 	noError(t, z.Close())
 	archive := zip.NewWriter(&zipped)
-	f := must(archive.Create("top-1m.csv"))(t)
-	_, _ = io.WriteString(f, "1,com\n2,a.example\n3,www.b.example\n")
+	_, _ = io.WriteString(must(archive.Create("top-1m.csv"))(t), "1,com\n2,a.example\n3,www.b.example\n")
 	noError(t, archive.Close())
 	s := subscribe(t, "a.example")
 	for name, test := range map[string]struct {
@@ -172,9 +169,8 @@ func TestConditionalRequests(t *testing.T) {
 			holds(t, r.UserAgent() == "assay/1.2.3" && r.URL.RawQuery == "key=secret" &&
 				r.Header.Get("If-None-Match") == "", "first request: %s %v", r.URL, r.Header)
 			s.now = s.now.Add(20 * time.Hour)
-			if result := must(s.fetch(t))(t); !result.Unchanged {
-				t.Errorf("second fetch: %+v", result)
-			}
+			result := must(s.fetch(t))(t)
+			holds(t, result.Unchanged, "second fetch: %+v", result)
 			r = s.publisher.last()
 			holds(t, (r.Header.Get("If-None-Match") != "") == etag && (r.Header.Get("If-Modified-Since") != "") != etag,
 				"second request: %v", r.Header)
@@ -184,7 +180,7 @@ func TestConditionalRequests(t *testing.T) {
 				got.NextFetchAt.Equal(s.now.Add(s.sub.Every)), "confirmed: %+v", got)
 			// Other content under the name makes the validators invalid.
 			importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
-			result := must(s.fetch(t))(t)
+			result = must(s.fetch(t))(t)
 			holds(t, !result.Unchanged && len(listings(t, s.Store, "a.example")) == 1, "after an import: %+v", result)
 		})
 	}
@@ -221,20 +217,18 @@ func TestDeadPublisher(t *testing.T) {
 	}
 	s.now = imported.Add(s.sub.FreshFor)
 	s.expectState(t, feed.Stale)
-	if got := listings(t, s.Store, "a.example"); len(got) != 1 || got[0].Fresh {
-		t.Errorf("out of date: %+v", got)
-	}
+	got := listings(t, s.Store, "a.example")
+	holds(t, len(got) == 1 && !got[0].Fresh, "out of date: %+v", got)
 	s.now = imported.Add(s.sub.ExpiresAfter)
 	s.expectState(t, feed.Expired)
-	if got := listings(t, s.Store, "a.example"); len(got) != 0 {
-		t.Errorf("expired: %+v", got)
-	}
+	got = listings(t, s.Store, "a.example")
+	holds(t, len(got) == 0, "expired: %+v", got)
 	s.publisher.fail(0)
 	s.publisher.publish("a.example\n")
 	must(s.fetch(t))(t)
 	s.expectState(t, feed.Current)
-	got := s.state(t)
-	holds(t, got.Failures == 0 && got.FailingSince == nil && got.Error == "", "back again: %+v", got)
+	back := s.state(t)
+	holds(t, back.Failures == 0 && back.FailingSince == nil && back.Error == "", "back again: %+v", back)
 }
 
 // A version of an unusual size is held back until an operator accepts it or the publisher corrects it.
@@ -297,9 +291,8 @@ func TestClaims(t *testing.T) {
 	wantError(t, "importing late", err, feed.ErrClaimLost)
 	wantError(t, "confirming late", s.ConfirmSubscribed(t.Context(), killed), feed.ErrClaimLost)
 	wantError(t, "failing late", s.FailSubscribed(t.Context(), killed, "late", 0, time.Hour), feed.ErrClaimLost)
-	if got := listings(t, s.Store, "a.example", "late.example"); len(got) != 1 || s.state(t).Error != "" {
-		t.Errorf("after the late host: %+v", got)
-	}
+	got := listings(t, s.Store, "a.example", "late.example")
+	holds(t, len(got) == 1 && s.state(t).Error == "", "after the late host: %+v", got)
 	expect(t, "due", must(s.ClaimSubscription(t.Context(), "", time.Hour))(t), nil)
 
 	// A host that stops gives its claim back.
@@ -309,16 +302,14 @@ func TestClaims(t *testing.T) {
 	stop()
 	fetcher := &feed.Subscriber{Store: s.Store, Logger: discard(), Now: func() time.Time { return s.now }}
 	wantError(t, "stopped", errOf(fetcher.Fetch(stopped, c)), context.Canceled)
-	if got := s.state(t); got.Failures != 0 {
-		t.Errorf("stopping counted as a failure: %+v", got)
-	}
+	expect(t, "failures of a host that stops", s.state(t).Failures, 0)
 	// A new subscription takes the claim away.
 	c = must(s.ClaimSubscription(t.Context(), "", time.Hour))(t)
 	noError(t, s.Subscribe(t.Context(), s.sub))
 	wantError(t, "with old settings", s.ConfirmSubscribed(t.Context(), c), feed.ErrClaimLost)
 	noError(t, s.Unsubscribe(t.Context(), "Bad"))
 	wantError(t, "unsubscribing again", s.Unsubscribe(t.Context(), "Bad"), ErrNoSubscription)
-	got := listings(t, s.Store, "a.example")
+	got = listings(t, s.Store, "a.example")
 	holds(t, len(got) == 1, "after the end of the subscription: %+v", got)
 }
 

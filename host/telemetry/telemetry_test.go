@@ -113,8 +113,7 @@ func TestLogOfFailures(t *testing.T) {
 		const line = `level=WARN msg="layer lost" layer=spy version=1.2.3 type=email reason=%s ` +
 			`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 ` +
 			"output_bytes_below=4096 failures=%d\n"
-		got := regexp.MustCompile(`time=\S+ `).ReplaceAllString(log.String(), "")
-		expect.Equal(t, "logged", got,
+		expect.Equal(t, "logged", regexp.MustCompile(`time=\S+ `).ReplaceAllString(log.String(), ""),
 			fmt.Sprintf(line, "refused", 1)+fmt.Sprintf(line, "trap", 1)+fmt.Sprintf(line, "refused", 2))
 		has(t, o.Metrics, `assay_layer_outcomes_total{layer="spy",outcome="refused"} 3`)
 	})
@@ -283,42 +282,39 @@ func described(registry *prometheus.Registry) (names []string) {
 	return names
 }
 
-// TestLogRotation checks that a file spans about a day however often the host restarts, and that it is deleted before
-// its first line is 30 days old.
+// A log file spans about a day however often the host restarts, and is deleted before its first line is 30 days old.
 func TestLogRotation(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	line := func(age time.Duration) string {
 		return `{"time":"` + now.Add(-age).Format(time.RFC3339Nano) + `","msg":"ready"}` + "\n"
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		text  string
 		files int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"lines of today":                {line(23 * time.Hour), 1},
 		"lines of yesterday":            {line(24 * time.Hour), 2},
 		"lines of yesterday and today":  {line(25*time.Hour) + line(time.Hour), 2},
 		"a line from the future":        {line(-time.Hour), 2},
 		"an empty file":                 {"", 1},
 		"a file that starts mid-record": {"ready\"}\n" + line(0), 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
-			_, log, err := OpenLog(dir, t.Output())
-			expect.NoError(t, err)
-			defer log.Close()
-			for range 2 {
-				expect.NoError(t, log.RotateIfDue(now))
-			}
-			files, err := filepath.Glob(filepath.Join(dir, "*"))
-			expect.That(t, err == nil && len(files) == test.files, "files %v, error %v, want %d files", files, err,
-				test.files)
-			// The file's first line is up to a day older than its last, and the deletion up to a day late.
-			expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		dir := t.TempDir()
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
+		_, log, err := OpenLog(dir, t.Output())
+		expect.NoError(t, err)
+		defer log.Close()
+		for range 2 {
+			expect.NoError(t, log.RotateIfDue(now))
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		expect.That(t, err == nil && len(files) == test.files, "files %v, error %v, want %d files", files, err,
+			test.files)
+		// The file's first line is up to a day older than its last, and the deletion up to a day late.
+		expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
+	})
 }
 
 func TestLogRotationWithoutFile(t *testing.T) {
@@ -327,9 +323,7 @@ func TestLogRotationWithoutFile(t *testing.T) {
 	if err == nil {
 		err = log.RotateIfDue(time.Now())
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	expect.That(t, err == nil, "%v", err)
 }
 
 // TestLogLines checks that every line reaches the file, in order, whoever writes it.

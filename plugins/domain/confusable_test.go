@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"unicode/utf8"
+
+	"assay/registry/expect"
 )
 
 // The tables must be sorted for findRecord, and findRecord must return each record.
@@ -16,16 +18,13 @@ func TestUnicodeTables(t *testing.T) {
 			for end < len(rest) && rest[end] < utf8.RuneSelf {
 				end++
 			}
-			if r <= last || r < utf8.RuneSelf || end == size {
-				t.Fatalf("%s: %q is out of order or empty", name, rest[:end])
-			}
+			expect.Must(t, r > last && r >= utf8.RuneSelf && end != size, "%s: %q is out of order or empty", name,
+				rest[:end])
 			letter, entry := findRecord(table, r)
-			if letter != r || entry != rest[size:end] {
-				t.Fatalf("%s: looking up %q returns %q, %q", name, rest[:end], letter, entry)
-			}
-			if name == "scriptRanges" && int(entry[0]-'!') >= len(scriptSets) {
-				t.Fatalf("%s: %q names no set", name, rest[:end])
-			}
+			expect.Must(t, letter == r && entry == rest[size:end], "%s: looking up %q returns %q, %q", name, rest[:end],
+				letter, entry)
+			expect.Must(t, name != "scriptRanges" || int(entry[0]-'!') < len(scriptSets), "%s: %q names no set", name,
+				rest[:end])
 			last, rest = r, rest[end:]
 		}
 	}

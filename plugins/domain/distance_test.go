@@ -29,7 +29,8 @@ func TestDistance(t *testing.T) {
 
 func TestEachDifference(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ written, key, want string }{
+	type testCase struct{ written, key, want string }
+	expect.Each(t, map[string]testCase{
 		"none":            {"pay-pal", "paypal", ""},
 		"digit":           {"paypa1", "paypal", "1>l "},
 		"pair":            {"rnicrosoft", "microsoft", "rn>m "},
@@ -41,17 +42,13 @@ func TestEachDifference(t *testing.T) {
 		"eszett as b":     {"coinßase", "coinbase", "ß>b "},
 		"eszett as ss":    {"meßenger", "messenger", "ß>ss "},
 		"mark":            {"pạypal", "paypal", "̣> "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := ""
-			eachDifference(tt.written, tt.key, func(_ int, mine, theirs string) bool {
-				got += mine + ">" + theirs + " "
-				return true
-			})
-			if got != tt.want {
-				t.Errorf("eachDifference(%q, %q) visits %q, want %q", tt.written, tt.key, got, tt.want)
-			}
+	}, func(t *testing.T, tt testCase) {
+		got := ""
+		eachDifference(tt.written, tt.key, func(_ int, mine, theirs string) bool {
+			got += mine + ">" + theirs + " "
+			return true
 		})
-	}
+		expect.That(t, got == tt.want, "eachDifference(%q, %q) visits %q, want %q", tt.written, tt.key, got,
+			tt.want)
+	})
 }

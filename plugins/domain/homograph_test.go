@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -59,15 +60,12 @@ func TestHomographs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result := sdk.Run(Score, facts(t, entity.Domain, name))
-			got := map[string]bool{}
+			result, got := sdk.Run(Score, facts(t, entity.Domain, name)), map[string]bool{}
 			for _, s := range result.Signals {
 				got[s.Code] = s.Points > 0
 			}
 			for code := range strings.FieldsSeq(want) {
-				if !got[code] {
-					t.Errorf("no %s in %+v", code, result.Signals)
-				}
+				expect.That(t, got[code], "no %s in %+v", code, result.Signals)
 			}
 		})
 	}
@@ -96,9 +94,7 @@ func TestInternationalNamesScoreZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, name)).Signals {
-				if s.Points > 0 {
-					t.Errorf("%+v", s)
-				}
+				expect.That(t, s.Points <= 0, "%+v", s)
 			}
 		})
 	}
@@ -125,7 +121,6 @@ func TestLabelledHomographs(t *testing.T) {
 			}
 		}
 	})
-	if names < 100 || alarms*100 > names {
-		t.Errorf("%d of %d legitimate names have homograph signals, want at most 1%% of at least 100", alarms, names)
-	}
+	expect.That(t, names >= 100 && alarms*100 <= names,
+		"%d of %d legitimate names have homograph signals, want at most 1%% of at least 100", alarms, names)
 }

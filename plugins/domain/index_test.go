@@ -10,24 +10,21 @@ import (
 	"assay/registry/expect"
 )
 
-// The tables must find every name by its skeleton and by every text within one edit, and a name with a higher limit by
-// texts with the same ends.
+// The tables find every name by its skeleton and by texts within one edit, or with a higher limit, by its ends.
 func TestTablesFindEveryName(t *testing.T) {
 	t.Parallel()
 	for name := range index.names {
 		b, skeleton := brandOf(int(index.names[name].of)), skeletonOf(name)
 		k := prefixBucket(uint32(skeleton[0]) | uint32(skeleton[1])<<8 | uint32(skeleton[2])<<16)
 		bucket := index.brandsByPrefix[index.prefixStarts[k]:index.prefixStarts[k+1]]
-		if name < brand.Count() && !slices.Contains(bucket, uint16(name)) {
-			t.Errorf("%s is not found by its first letters", b.Key)
-		}
+		expect.That(t, name >= brand.Count() || slices.Contains(bucket, uint16(name)),
+			"%s is not found by its first letters", b.Key)
 		for _, typo := range editedTexts([]byte(skeleton), int(index.names[name].editLimit)) {
 			var s prefixHashes
 			s.compute(typo)
 			var space [64]uint16
-			if !slices.Contains(candidates(typo, &s, 0, len(typo), space[:0]), uint16(name)) {
-				t.Errorf("%s is not found by %q", b.Key, typo)
-			}
+			expect.That(t, slices.Contains(candidates(typo, &s, 0, len(typo), space[:0]), uint16(name)),
+				"%s is not found by %q", b.Key, typo)
 		}
 	}
 }
@@ -69,9 +66,8 @@ func TestListsSearchable(t *testing.T) {
 func TestIsOrdinary(t *testing.T) {
 	t.Parallel()
 	for word := range strings.FieldsSeq(ordinaryWords) {
-		if wordHash(word) == 0 || !isOrdinary(word) || isOrdinary(word+"x") && !wordlist.Has(ordinaryWords, word+"x") {
-			t.Errorf("%q is not found, or with a letter more", word)
-		}
+		expect.That(t, wordHash(word) != 0 && isOrdinary(word) && (!isOrdinary(word+"x") || wordlist.Has(ordinaryWords,
+			word+"x")), "%q is not found, or with a letter more", word)
 	}
 }
 
@@ -79,8 +75,7 @@ func TestIsOrdinary(t *testing.T) {
 func TestCoinedBrandsAreNotWords(t *testing.T) {
 	t.Parallel()
 	for i := range brand.Count() {
-		if b := brand.At(i); b.Kind() == brand.Coined && isOrdinary(b.Key) {
-			t.Errorf("%s is an ordinary word", b.Key)
-		}
+		b := brand.At(i)
+		expect.That(t, b.Kind() != brand.Coined || !isOrdinary(b.Key), "%s is an ordinary word", b.Key)
 	}
 }

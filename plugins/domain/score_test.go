@@ -9,6 +9,7 @@ import (
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/wordlist"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -29,9 +30,8 @@ func TestFindingsDecide(t *testing.T) {
 		"paypa1.com": blockPoints, "paypa1-secure-login.xyz": blockPoints, "pаypal.com": blockPoints, // Cyrillic
 		"wwwpaypal.com": blockPoints, "paypal-login-secure.xyz": blockPoints, "paypal.com.evil.tld.com": blockPoints,
 	} {
-		if got := sdk.Run(Score, facts(t, entity.Domain, value)).Score; got < want {
-			t.Errorf("%s has %d points, want at least %d", value, got, want)
-		}
+		got := sdk.Run(Score, facts(t, entity.Domain, value)).Score
+		expect.That(t, got >= want, "%s has %d points, want at least %d", value, got, want)
 	}
 }
 
@@ -42,9 +42,8 @@ func TestHintsDoNotDecide(t *testing.T) {
 		"ikeahackers.net", "chase-carpentry.co.uk", "netflix.blumenwiese.com", "minecraft-blumenwiese.com",
 		"salesforce.blumenwiese.de", "faceboook.blumenwiese.com", "thunderbirf.org", "iphone5.com",
 	} {
-		if got := sdk.Run(Score, facts(t, entity.Domain, value)).Score; got > 30 {
-			t.Errorf("%s has %d points, want at most 30", value, got)
-		}
+		got := sdk.Run(Score, facts(t, entity.Domain, value)).Score
+		expect.That(t, got <= 30, "%s has %d points, want at most 30", value, got)
 	}
 }
 
@@ -58,9 +57,8 @@ func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 				continue // their own
 			}
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
-				if s.Code != signalBrandSuffix && s.Code != signalBrandElsewhere || s.Points == 0 {
-					t.Errorf("%s: %+v", value, s)
-				}
+				expect.That(t, (s.Code == signalBrandSuffix || s.Code == signalBrandElsewhere) && s.Points != 0,
+					"%s: %+v", value, s)
 			}
 		}
 	}
@@ -83,9 +81,8 @@ func TestMoreWordsKeepTheBand(t *testing.T) {
 			for _, word := range []string{"offen", "wiese", "jetzt", "qxv"} {
 				for _, more := range []string{name + "-" + word + ".com", name + "-" + word + ".info",
 					word + "-" + name + ".com", word + "." + name + ".com"} {
-					if got := warrantedBy(t, more); got < want {
-						t.Errorf("%s has %d points, %s.com %d", more, got, name, want)
-					}
+					got := warrantedBy(t, more)
+					expect.That(t, got >= want, "%s has %d points, %s.com %d", more, got, name, want)
 				}
 			}
 		}
@@ -130,11 +127,8 @@ func TestOwnDomainsScoreZero(t *testing.T) {
 				own = stem + ".com"
 			}
 			own = strings.ReplaceAll(own, "*", "musterstadt")
-			result := sdk.Run(Score, facts(t, entity.Domain, own))
-			for _, s := range result.Signals {
-				if s.Points > 0 {
-					t.Errorf("%s of %s: %+v", own, b.Name, s)
-				}
+			for _, s := range sdk.Run(Score, facts(t, entity.Domain, own)).Signals {
+				expect.That(t, s.Points <= 0, "%s of %s: %+v", own, b.Name, s)
 			}
 		}
 	}
@@ -147,9 +141,7 @@ func TestSitesScoreZero(t *testing.T) {
 		name, _, _ := strings.Cut(site, ".")
 		for _, value := range []string{site, "www." + site, name + ".de"} {
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
-				if s.Points > 0 {
-					t.Errorf("%s: %+v", value, s)
-				}
+				expect.That(t, s.Points <= 0, "%s: %+v", value, s)
 			}
 		}
 	}
@@ -159,16 +151,15 @@ func TestOrdinaryWordsAreNotTypos(t *testing.T) {
 	t.Parallel()
 	for word := range strings.FieldsSeq(ordinaryWords) {
 		for _, s := range sdk.Run(Score, facts(t, entity.Domain, word+".org")).Signals {
-			if s.Code == "domain:brand:typo" {
-				t.Errorf("%s: %+v", word, s)
-			}
+			expect.That(t, s.Code != "domain:brand:typo", "%s: %+v", word, s)
 		}
 	}
 }
 
 func TestSignalTexts(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ value, want string }{
+	type testCase struct{ value, want string }
+	expect.Each(t, map[string]testCase{
 		"digit": {"paypa1.xyz", "Imitates PayPal: digit “1” in place of “l”"},
 		"bait words": {"paypa1-secure-login.xyz",
 			"Imitates PayPal: digit “1” in place of “l”, next to “secure”, “login”"},
@@ -201,18 +192,15 @@ func TestSignalTexts(t *testing.T) {
 			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
 		"whole script": {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
 		"rare letter":  {"ɡarden.com", "Uses a letter of hardly any language: “ɡ” (U+0261) looks like “g”"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			result := sdk.Run(Score, facts(t, entity.Domain, tt.value))
-			for _, s := range result.Signals {
-				if s.Text == tt.want {
-					return
-				}
+	}, func(t *testing.T, tt testCase) {
+		result := sdk.Run(Score, facts(t, entity.Domain, tt.value))
+		for _, s := range result.Signals {
+			if s.Text == tt.want {
+				return
 			}
-			t.Errorf("%s: no signal has the text %q: %+v", tt.value, tt.want, result.Signals)
-		})
-	}
+		}
+		t.Errorf("%s: no signal has the text %q: %+v", tt.value, tt.want, result.Signals)
+	})
 }
 
 // A customer's address under a brand's domain is not one of the brand's own.
@@ -227,9 +215,7 @@ func TestCustomersAreNotTheBrand(t *testing.T) {
 		for _, s := range result.Signals {
 			official = official || s.Code == "domain:brand:official"
 		}
-		if official != want {
-			t.Errorf("%s: official %v, want %v: %+v", value, official, want, result.Signals)
-		}
+		expect.That(t, official == want, "%s: official %v, want %v: %+v", value, official, want, result.Signals)
 	}
 }
 
@@ -250,9 +236,8 @@ func FuzzScore(f *testing.F) {
 			})
 			suite.CheckResult(t, result)
 			for _, s := range result.Signals {
-				if n := utf8.RuneCountInString(s.Text); n > 160 {
-					t.Errorf("%q has %d characters", s.Text, n)
-				}
+				n := utf8.RuneCountInString(s.Text)
+				expect.That(t, n <= 160, "%q has %d characters", s.Text, n)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/internal/brand"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -73,8 +74,7 @@ func slipsOf(name string) map[string][]string {
 	return slips
 }
 
-// A brand is coined if its kind says so, its key has coinedLetters or more, and more than an ordinary word with a
-// letter in front, as icloud is.
+// A brand is coined if its kind says so, and its key is long and no ordinary word with a letter in front, as icloud is.
 func isCoined(b *brand.Brand) bool {
 	return b.Kind() == brand.Coined && len(b.Key) >= coinedLetters && keyEditLimit(b.Key) > 0 && !isOrdinary(b.Key)
 }
@@ -106,20 +106,16 @@ func TestSlipsAreFindings(t *testing.T) {
 		if from, to := distinctive(b.Key); to-from < min(minDistinctive, len(b.Key)) {
 			want = 35 // most slips in the few letters beside bank are the names of other banks
 		}
-		if mine*100 < total*want {
-			t.Errorf("%s: %d of %d slips are findings, want %d%%", b.Key, mine, total, want)
-		}
+		expect.That(t, mine*100 >= total*want, "%s: %d of %d slips are findings, want %d%%", b.Key, mine, total, want)
 	}
 	for kind, slips := range all {
 		t.Logf("%s: %d of %d slips are findings", kind, found[kind], slips)
-		if found[kind]*100 < slips*90 {
-			t.Errorf("%s: %d of %d slips are findings, want 90%%", kind, found[kind], slips)
-		}
+		expect.That(t, found[kind]*100 >= slips*90, "%s: %d of %d slips are findings, want 90%%", kind, found[kind],
+			slips)
 	}
 }
 
-// TestSlipsInLongerNames checks disguises and slips that are not the whole name of a long brand, and honest names that
-// resemble them.
+// TestSlipsInLongerNames checks disguises and slips in parts of names, and honest names that resemble them.
 func TestSlipsInLongerNames(t *testing.T) {
 	t.Parallel()
 	for code, names := range map[string]string{
@@ -141,9 +137,7 @@ func TestSlipsInLongerNames(t *testing.T) {
 					break
 				}
 			}
-			if got != code {
-				t.Errorf("%s has the finding %q, want %q", name, got, code)
-			}
+			expect.That(t, got == code, "%s has the finding %q, want %q", name, got, code)
 		}
 	}
 }
@@ -175,8 +169,7 @@ func TestLabelledSlips(t *testing.T) {
 		}
 	})
 	t.Logf("of %d honest names, %d are slips of a brand, and %d have a finding", names, slips, findings)
-	if names < 100_000 || slips*1000 > names*2 || findings*1000 > names*3 {
-		t.Errorf("of %d honest names, %d are slips of a brand and %d have a finding, want at most 0.2%% and 0.3%%",
-			names, slips, findings)
-	}
+	expect.That(t, names >= 100_000 && slips*1000 <= names*2 && findings*1000 <= names*3,
+		"of %d honest names, %d are slips of a brand and %d have a finding, want at most 0.2%% and 0.3%%", names, slips,
+		findings)
 }

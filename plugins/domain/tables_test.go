@@ -8,6 +8,7 @@ import (
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/generated"
 	"assay/plugins/internal/table"
+	"assay/registry/expect"
 )
 
 // TestTables fails if tables.bin does not follow from package brand and ASSAY_UPDATE does not ask for a new one.
@@ -24,9 +25,8 @@ func buildTables(t *testing.T) *tables {
 		x.powers = append(x.powers, x.powers[i]*radix)
 	}
 	add := func(skeleton string, limit, of int) {
-		if len(skeleton) < 3 || len(skeleton) > maxNameLetters {
-			t.Fatalf("the skeleton %q is too short or too long", skeleton)
-		}
+		expect.Must(t, len(skeleton) >= 3 && len(skeleton) <= maxNameLetters,
+			"the skeleton %q is too short or too long", skeleton)
 		x.names = append(x.names, nameEntry{letterBits([]byte(skeleton)), uint16(len(x.skeletons)),
 			uint8(len(skeleton)), uint8(limit), uint16(of)})
 		x.skeletons += skeleton
@@ -128,7 +128,6 @@ func (x *tables) file() []byte {
 func TestOpenTables(t *testing.T) {
 	t.Parallel()
 	want := buildTables(t)
-	if got := openTables(string(want.file())); !reflect.DeepEqual(got, want) {
-		t.Error("the tables that are read differ from those that were written")
-	}
+	got := openTables(string(want.file()))
+	expect.That(t, reflect.DeepEqual(got, want), "the tables that are read differ from those that were written")
 }

@@ -23,9 +23,7 @@ func TestVerdicts(t *testing.T) {
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, blocks, named)
 	suite.CheckVerdict(t, check.Review, reviews, adds)
-	if suite.Verdict(t, hints) == check.Block {
-		t.Errorf("%d points alone lead to a block", hints)
-	}
+	expect.That(t, suite.Verdict(t, hints) != check.Block, "%d points alone lead to a block", hints)
 }
 
 // The layer learned from these rows; the trainer measures it on rows that it held out.
@@ -36,10 +34,8 @@ func TestLabelled(t *testing.T) {
 
 func TestAbstainsWithoutMailDomain(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email",
-		"email.local": "paypal-support"}); got.Outcome != sdk.Abstained {
-		t.Errorf("outcome %d without a mail domain, want abstained", got.Outcome)
-	}
+	got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "paypal-support"})
+	expect.That(t, got.Outcome == sdk.Abstained, "outcome %d without a mail domain, want abstained", got.Outcome)
 }
 
 // TestListsSearchable checks that binary search finds every word of the lists.
@@ -59,12 +55,8 @@ func TestWordsReachable(t *testing.T) {
 	longest := 0
 	for _, word := range strings.Fields(moneyWords + deskWords + fillers) {
 		longest = max(longest, len(word))
-		if !mayStartWord(word) {
-			t.Errorf("secondLetters rules out %q", word)
-		}
-		if w := segment(word); !w.whole {
-			t.Errorf("segment does not find %q", word)
-		}
+		expect.That(t, mayStartWord(word), "secondLetters rules out %q", word)
+		expect.That(t, segment(word).whole, "segment does not find %q", word)
 	}
 	expect.Equal(t, "the longest word", longest, maxWord)
 }

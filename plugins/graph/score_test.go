@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -27,16 +28,12 @@ func TestMonotone(t *testing.T) {
 		for _, share := range []string{"20", "40", "100"} {
 			got := sdk.Run(Score, sdk.Facts{"graph.customers": n, "graph.blocked_share": share}).Score
 			if share == "100" {
-				if got < last {
-					t.Errorf("%s customers score %d, fewer customers score %d", n, got, last)
-				}
+				expect.That(t, got >= last, "%s customers score %d, fewer customers score %d", n, got, last)
 				last = got
 			}
 		}
 	}
-	if last > maxBlocked {
-		t.Errorf("blocked checks alone score %d, want at most %d", last, maxBlocked)
-	}
+	expect.That(t, last <= maxBlocked, "blocked checks alone score %d, want at most %d", last, maxBlocked)
 }
 
 // TestTextOfReports checks that a report of fraud is not called a block.
@@ -49,9 +46,8 @@ func TestTextOfReports(t *testing.T) {
 	} {
 		got := sdk.Run(Score, sdk.Facts{"graph.customers": "5", "graph.blocked_share": "80",
 			"graph.reported_share": reported})
-		if len(got.Signals) != 1 || got.Signals[0].Text != want {
-			t.Errorf("reported by %s%%: %+v, want %q", reported, got.Signals, want)
-		}
+		expect.That(t, len(got.Signals) == 1 && got.Signals[0].Text == want, "reported by %s%%: %+v, want %q", reported,
+			got.Signals, want)
 	}
 }
 

@@ -39,9 +39,8 @@ func TestExamplesSearchable(t *testing.T) {
 
 func TestAbstainsWithoutIBAN(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Run(Score, sdk.Facts{"entity.type": "iban", "entity.country": "DE"}); got.Outcome != sdk.Abstained {
-		t.Errorf("outcome %d without an IBAN, want abstained", got.Outcome)
-	}
+	got := sdk.Run(Score, sdk.Facts{"entity.type": "iban", "entity.country": "DE"})
+	expect.That(t, got.Outcome == sdk.Abstained, "outcome %d without an IBAN, want abstained", got.Outcome)
 }
 
 // TestAbsentFactsAreNotRisky drops each fact of a sound account in turn. An absent fact must never add points.

@@ -39,9 +39,7 @@ func points(t testing.TB, value string) int { return sdk.Run(Score, facts(t, val
 
 func TestTableOpens(t *testing.T) {
 	t.Parallel()
-	if tableErr != nil {
-		t.Fatal(tableErr)
-	}
+	expect.Must(t, tableErr == nil, "%v", tableErr)
 	if size := len(head) + len(piece0) + len(piece1) + len(vocabulary); size > 700_000 || wordsErr != nil {
 		t.Errorf("the model has %d bytes, want at most 700 kB; %v", size, wordsErr)
 	}
@@ -55,9 +53,8 @@ func TestLuresMatchManifest(t *testing.T) {
 		declared[s.Code] = s.Threat
 	}
 	for theme, lure := range lures {
-		if declared[lure.code] != lure.threat {
-			t.Errorf("theme %d names %s, the manifest %s", theme, lure.threat, declared[lure.code])
-		}
+		expect.That(t, declared[lure.code] == lure.threat, "theme %d names %s, the manifest %s", theme, lure.threat,
+			declared[lure.code])
 	}
 }
 
@@ -108,10 +105,9 @@ func TestOwnersAreKnown(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value))
 			known := len(got.Signals) == 1 && got.Signals[0].Code == "lexical:name:known"
-			if known != (tt.want != "") ||
-				known && (got.Score != lowest || got.Signals[0].Text != "Listed as a site of "+tt.want) {
-				t.Errorf("%s: score %d, signals %+v, want owner %q", tt.value, got.Score, got.Signals, tt.want)
-			}
+			expect.That(t, known == (tt.want != "") && (!known || got.Score == lowest &&
+				got.Signals[0].Text == "Listed as a site of "+tt.want), "%s: score %d, signals %+v, want owner %q",
+				tt.value, got.Score, got.Signals, tt.want)
 		})
 	}
 }
@@ -123,14 +119,12 @@ func TestSubdomainsOfOwnersDoNotCount(t *testing.T) {
 		plain := points(t, owner)
 		for _, machine := range []string{"mail", "shop", "www2", "x7-prod-eu1", "a.b.c.d", "autodiscover",
 			"m.intranet"} {
-			if got := points(t, machine+"."+owner); got != plain {
-				t.Errorf("%s.%s scores %d, and %s %d", machine, owner, got, owner, plain)
-			}
+			got := points(t, machine+"."+owner)
+			expect.That(t, got == plain, "%s.%s scores %d, and %s %d", machine, owner, got, owner, plain)
 		}
 	}
-	if points(t, "login-verify.blumenwiese.com") <= points(t, "blumenwiese.com") {
-		t.Error("bait words left of a name do not count")
-	}
+	expect.That(t, points(t, "login-verify.blumenwiese.com") > points(t, "blumenwiese.com"),
+		"bait words left of a name do not count")
 }
 
 // A name with the accents of a language is judged as the one without. Accents that no language combines are left.
@@ -147,13 +141,10 @@ func TestAccentsDoNotCount(t *testing.T) {
 		"șoferi-brașov.ro": "soferi-brasov.ro",
 		"tiếngviệt.vn":     "tiengviet.vn", "đại-dươngxanh.com": "dai-duongxanh.com", "città-così.it": "citta-cosi.it",
 	} {
-		if got, want := points(t, accented), points(t, plain); got != want {
-			t.Errorf("%s scores %d, and %s %d", accented, got, plain, want)
-		}
+		got, want := points(t, accented), points(t, plain)
+		expect.That(t, got == want, "%s scores %d, and %s %d", accented, got, plain, want)
 	}
-	if points(t, "ṿàmḟõre.com") <= points(t, "vamfore.com") {
-		t.Error("accents of no language do not count")
-	}
+	expect.That(t, points(t, "ṿàmḟõre.com") > points(t, "vamfore.com"), "accents of no language do not count")
 }
 
 // A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on.
@@ -161,9 +152,8 @@ func TestSuffixAloneIsNoReason(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"freshbread.shop", "gardentools.shop", "bookcorner.info",
 		"pottery.store", "musicschool.online", "hikingclub.site", "violins.xyz"} {
-		if got := points(t, value); got >= 47 {
-			t.Errorf("%s scores %d", value, got)
-		}
+		got := points(t, value)
+		expect.That(t, got < 47, "%s scores %d", value, got)
 	}
 }
 
@@ -172,16 +162,16 @@ func TestPharmacySpam(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"cheap-tadalafil-pills.com", "buy-viagra-online.com", "viagra-cialis-pharmacy.com",
 		"cheapcialispills.net", "order-xanax-online.com"} {
-		if got := points(t, value); got < 47 {
-			t.Errorf("%s scores %d", value, got)
-		}
+		got := points(t, value)
+		expect.That(t, got >= 47, "%s scores %d", value, got)
 	}
 }
 
 // Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ value, want string }{
+	type testCase struct{ value, want string }
+	expect.Each(t, map[string]testCase{
 		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “paypa1-secure-login”"},
 		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
 		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
@@ -191,15 +181,11 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
 		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
 		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := sdk.Run(Score, facts(t, tt.value)).Signals
-			if !slices.ContainsFunc(got, func(s sdk.Signal) bool { return s.Text == tt.want }) {
-				t.Errorf("%s: no signal says %q: %+v", tt.value, tt.want, got)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		got := sdk.Run(Score, facts(t, tt.value)).Signals
+		expect.That(t, slices.ContainsFunc(got, func(s sdk.Signal) bool { return s.Text == tt.want }),
+			"%s: no signal says %q: %+v", tt.value, tt.want, got)
+	})
 }
 
 func TestSplitPoints(t *testing.T) {
@@ -218,15 +204,15 @@ func TestSplitPoints(t *testing.T) {
 	}
 }
 
-// The heaviest runs must be returned from left to right, without runs of little weight; runs that grew to whole words
-// must not become part of later ones.
+// The heaviest runs are returned from left to right. Runs that grew to whole words are not part of later ones.
 func TestStrongest(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		s       string
 		weights map[byte]int32
 		want    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"two of three": {"login-xsecurex-nigol",
 			map[byte]int32{'l': 10, 'o': 10, 'g': 10, 'i': 10, 'n': 9, 's': 20, 'e': 20, 'c': 20, 'u': 20, 'r': 20,
 				'x': -90}, "“login”, “xsecurex”"},
@@ -234,20 +220,17 @@ func TestStrongest(t *testing.T) {
 			"“def”"},
 		"too short": {"ab-------def", map[byte]int32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, "“def”"},
 		"nothing":   {"abc", map[byte]int32{'a': -1}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			weights := make([]int32, len(tt.s))
-			for i := range tt.s {
-				weights[i] = tt.weights[tt.s[i]]
-			}
-			var p pieces
-			found := p.strongest(tt.s, weights, maxSpans)
-			if got := p.end(); got != tt.want || found != (got != "") {
-				t.Errorf("strongest adds %q and returns %t, want %q", got, found, tt.want)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		weights := make([]int32, len(tt.s))
+		for i := range tt.s {
+			weights[i] = tt.weights[tt.s[i]]
+		}
+		var p pieces
+		found := p.strongest(tt.s, weights, maxSpans)
+		if got := p.end(); got != tt.want || found != (got != "") {
+			t.Errorf("strongest adds %q and returns %t, want %q", got, found, tt.want)
+		}
+	})
 }
 
 func TestDecimal(t *testing.T) {
@@ -255,9 +238,8 @@ func TestDecimal(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 7: "7", 10: "10", 63: "63", 253: "253"} {
 		var p pieces
 		p.decimal(n)
-		if got := p.end(); got != want {
-			t.Errorf("decimal(%d) = %q", n, got)
-		}
+		got := p.end()
+		expect.That(t, got == want, "decimal(%d) = %q", n, got)
 	}
 }
 
@@ -268,9 +250,8 @@ func TestRareLetters(t *testing.T) {
 	for word, want := range map[string]bool{"mueller": false, "schneider": false, "paczkowski": false,
 		"krzysztof": false, "zhongguancun": false, "dienstleistungen": false, "beaulieu": false, "wvvmfxkx": true,
 		"xkqzvwrjtp": true} {
-		if got := words.Cost(word, &segments); got >= rareCost != want {
-			t.Errorf("the letters of %q cost %d each, random: %t", word, got, !want)
-		}
+		got := words.Cost(word, &segments)
+		expect.That(t, got >= rareCost == want, "the letters of %q cost %d each, random: %t", word, got, !want)
 	}
 }
 
@@ -296,8 +277,7 @@ func TestGrowToWords(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts contain, and that its signals add up to
-// the score.
+// FuzzScore checks that the host would accept every result, and that its signals add up to the score.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {

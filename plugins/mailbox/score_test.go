@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -17,9 +18,8 @@ func TestCases(t *testing.T) {
 
 func TestAbstainsWithoutMailDomain(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "info"}); got.Outcome != sdk.Abstained {
-		t.Errorf("outcome %d without a mail domain, want abstained", got.Outcome)
-	}
+	got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "info"})
+	expect.That(t, got.Outcome == sdk.Abstained, "outcome %d without a mail domain, want abstained", got.Outcome)
 }
 
 // TestListsSearchable checks that binary search finds every word of the lists.
@@ -39,14 +39,12 @@ func TestRandomCountsMoreAtUnlistedDomains(t *testing.T) {
 		facts["email.local"] = "jane.doe"
 		person := sdk.Run(Score, facts)
 		facts["email.local"] = "x8k2p9q4z"
-		machine := sdk.Run(Score, facts)
-		return sum(machine) - sum(person)
+		return sum(sdk.Run(Score, facts)) - sum(person)
 	}
 	provider := added(sdk.Facts{"email.domain": "gmx.de", "email.provider": "gmx"})
 	unlisted := added(sdk.Facts{"email.domain": "fastgift24.xyz", "domain.suffix": "xyz"})
-	if provider <= 0 || unlisted <= provider {
-		t.Errorf("%d points at a provider and %d elsewhere, want more there", provider, unlisted)
-	}
+	expect.That(t, provider > 0 && unlisted > provider, "%d points at a provider and %d elsewhere, want more there",
+		provider, unlisted)
 }
 
 func sum(r sdk.Result) (n int) {

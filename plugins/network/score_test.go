@@ -24,9 +24,7 @@ func TestVerdicts(t *testing.T) {
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, listedMore.points)
 	for _, points := range []int{noDomain.points, refusesMail.points, held.points, listed.points} {
-		if suite.Verdict(t, points) == check.Allow {
-			t.Errorf("%d points are allowed", points)
-		}
+		expect.That(t, suite.Verdict(t, points) != check.Allow, "%d points are allowed", points)
 	}
 	suite.CheckVerdict(t, check.Allow, parkedMail.points)
 	suite.CheckVerdict(t, check.Review, ages[0].points+parkedMail.points+forgeable.points)
@@ -49,9 +47,8 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 		for name := range c.Facts {
 			less := maps.Clone(all)
 			delete(less, name)
-			if got := positive(sdk.Run(Score, less)); got > limit {
-				t.Errorf("%s scores %d points without %s, %d with it", c.Name, got, name, limit)
-			}
+			got := positive(sdk.Run(Score, less))
+			expect.That(t, got <= limit, "%s scores %d points without %s, %d with it", c.Name, got, name, limit)
 		}
 	}
 }
@@ -71,9 +68,8 @@ func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 func TestOlderScoresLess(t *testing.T) {
 	t.Parallel()
 	for i := 1; i < len(ages); i++ {
-		if ages[i].days <= ages[i-1].days || ages[i].points >= ages[i-1].points {
-			t.Errorf("%v follows %v, want more days and fewer points", ages[i], ages[i-1])
-		}
+		expect.That(t, ages[i].days > ages[i-1].days && ages[i].points < ages[i-1].points,
+			"%v follows %v, want more days and fewer points", ages[i], ages[i-1])
 	}
 }
 
@@ -86,9 +82,8 @@ func TestEntriesAreFound(t *testing.T) {
 			if n := points(list, entry.name); n != entry.points || n < 2 || n > 6 {
 				t.Errorf("%s: %s has %d points, want %d, of 2 to 6", name, entry.name, n, entry.points)
 			}
-			if name == "registrars" && registrarPoints(strings.ToUpper(entry.name)+" Ltd.") != entry.points {
-				t.Errorf("%s is not found", entry.name)
-			}
+			expect.That(t, name != "registrars" || registrarPoints(strings.ToUpper(entry.name)+" Ltd.") == entry.points,
+				"%s is not found", entry.name)
 		}
 	}
 	for _, list := range [][]string{parkers[:], suspenders[:]} {
@@ -97,14 +92,12 @@ func TestEntriesAreFound(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", " ", ":", "dynadot:6", "dynado", "ynadot", "dynadot "} {
-		if n := points(registrars[:], name); n != 0 {
-			t.Errorf("%q has %d points, want 0", name, n)
-		}
+		n := points(registrars[:], name)
+		expect.That(t, n == 0, "%q has %d points, want 0", name, n)
 	}
 	for _, name := range []string{"", "Dynado", "Another Dynadot", "-"} {
-		if n := registrarPoints(name); n != 0 {
-			t.Errorf("the registrar %q has %d points, want 0", name, n)
-		}
+		n := registrarPoints(name)
+		expect.That(t, n == 0, "the registrar %q has %d points, want 0", name, n)
 	}
 }
 

@@ -21,9 +21,8 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 		{"entity.type": "phone", "entity.country": "FR"},
 		{"phone.e164": "+10123456789", "phone.valid": "no", "phone.type": "unknown"},
 	} {
-		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained {
-			t.Errorf("outcome %d for %v, want abstained", got.Outcome, facts)
-		}
+		got := sdk.Run(Score, facts)
+		expect.That(t, got.Outcome == sdk.Abstained, "outcome %d for %v, want abstained", got.Outcome, facts)
 	}
 }
 
@@ -52,20 +51,16 @@ func TestOperatorRange(t *testing.T) {
 func TestReportedBlocks(t *testing.T) {
 	t.Parallel()
 	words := strings.Fields(reportedBlocks)
-	if len(words) < 100 {
-		t.Errorf("the table has %d blocks, want at least 100", len(words))
-	}
+	expect.That(t, len(words) >= 100, "the table has %d blocks, want at least 100", len(words))
 	for _, word := range words {
 		block, _, _ := strings.Cut(word, ":")
 		points := blockPoints(block)
-		if points <= 0 || points > 40 || strings.Trim(block, "0123456789") != "" {
-			t.Errorf("block %q has %d points, want digits with 1 to 40", word, points)
-		}
+		expect.That(t, points > 0 && points <= 40 && strings.Trim(block, "0123456789") == "",
+			"block %q has %d points, want digits with 1 to 40", word, points)
 	}
 	for _, digits := range []string{"", "9", "33", "3312345", strings.Repeat("9", 40), ": 33:"} {
-		if block, points := reportedBlock(digits); points != 0 {
-			t.Errorf("reportedBlock(%q) = %q, %d", digits, block, points)
-		}
+		block, points := reportedBlock(digits)
+		expect.That(t, points == 0, "reportedBlock(%q) = %q, %d", digits, block, points)
 	}
 	if block, _ := reportedBlock("972732123456"); block != "972732" {
 		t.Errorf("the block of +972 73 2123456 is %q, want 972732", block)

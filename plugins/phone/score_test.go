@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -35,11 +36,10 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 	}
 }
 
-// TestAssumedCountryScoresLess checks that a signal counts less if the country is a guess, and least if the number is
-// ordinary in another likely country.
+// A signal counts less if the country is a guess, and least if the number is ordinary in another likely country.
 func TestAssumedCountryScoresLess(t *testing.T) {
 	t.Parallel()
-	for name, facts := range map[string]sdk.Facts{
+	expect.Each(t, map[string]sdk.Facts{
 		"premium":    {"phone.valid": "yes", "phone.type": "premium_rate"},
 		"too long":   {"phone.valid": "no", "phone.possible": "too_long"},
 		"unassigned": {"phone.valid": "no", "phone.possible": "possible"},
@@ -47,22 +47,19 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 			"phone.national": "7700900123"},
 		"telemarket":  {"phone.valid": "yes", "phone.calling_code": "33", "phone.national": "162012345"},
 		"global code": {"phone.valid": "yes", "phone.calling_code": "979", "phone.national": "123456789"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			facts["phone.e164"] = "+" + facts["phone.calling_code"] + facts["phone.national"]
-			facts["phone.assumed"], facts["phone.otherwise_ordinary"] = "no", "no"
-			sure := sdk.Run(Score, facts).Score
-			facts["phone.assumed"] = "yes"
-			guessed := sdk.Run(Score, facts).Score
-			facts["phone.otherwise_ordinary"] = "yes"
-			doubted := sdk.Run(Score, facts).Score
-			if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
-				t.Errorf("score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
-					"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
-			}
-		})
-	}
+	}, func(t *testing.T, facts sdk.Facts) {
+		facts["phone.e164"] = "+" + facts["phone.calling_code"] + facts["phone.national"]
+		facts["phone.assumed"], facts["phone.otherwise_ordinary"] = "no", "no"
+		sure := sdk.Run(Score, facts).Score
+		facts["phone.assumed"] = "yes"
+		guessed := sdk.Run(Score, facts).Score
+		facts["phone.otherwise_ordinary"] = "yes"
+		doubted := sdk.Run(Score, facts).Score
+		if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
+			t.Errorf("score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
+				"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
+		}
+	})
 }
 
 func FuzzScore(f *testing.F) {

@@ -35,12 +35,10 @@ func TestMonotone(t *testing.T) {
 	t.Parallel()
 	for distance := range 4 {
 		for letters := 7; letters < 63; letters++ {
-			if domainPoints(distance, letters) > domainPoints(distance, letters+1) {
-				t.Errorf("distance %d scores more with %d letters than with one more", distance, letters)
-			}
-			if distance > 0 && letters > 9 && domainPoints(distance, letters) > domainPoints(distance-1, letters) {
-				t.Errorf("distance %d with %d letters scores more than a smaller distance", distance, letters)
-			}
+			expect.That(t, domainPoints(distance, letters) <= domainPoints(distance, letters+1),
+				"distance %d scores more with %d letters than with one more", distance, letters)
+			expect.That(t, distance <= 0 || letters <= 9 || domainPoints(distance, letters) <= domainPoints(distance-1,
+				letters), "distance %d with %d letters scores more than a smaller distance", distance, letters)
 		}
 	}
 }

@@ -19,12 +19,13 @@ func TestCases(t *testing.T) {
 
 func TestSignalTexts(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		kind  entity.Type
 		value string
 		facts sdk.Facts
 		want  []string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a domain": {entity.Domain, "blumenwiese.de", sdk.Facts{
 			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "412", "feed.rank": "8410",
 			"feed.rank_list": "Tranco", "feed.good": "Suppliers", "feed.good_match": "exact", "graph.customers": "20",
@@ -54,21 +55,15 @@ func TestSignalTexts(t *testing.T) {
 		"a domain that may have been bought": {entity.Domain, "blumenwiese.de", sdk.Facts{
 			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "12",
 		}, []string{"Registered since 2009, but changed 12 days ago"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := expect.Value(entity.Parse(tc.kind, tc.value, ""))(t)
-			facts := sdk.Facts(e.Facts)
-			maps.Copy(facts, tc.facts)
-			var got []string
-			for _, s := range sdk.Run(Score, facts).Signals {
-				got = append(got, s.Text)
-			}
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("texts\n%q, want\n%q", got, tc.want)
-			}
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		facts := sdk.Facts(expect.Value(entity.Parse(tc.kind, tc.value, ""))(t).Facts)
+		maps.Copy(facts, tc.facts)
+		var got []string
+		for _, s := range sdk.Run(Score, facts).Signals {
+			got = append(got, s.Text)
+		}
+		expect.That(t, slices.Equal(got, tc.want), "texts\n%q, want\n%q", got, tc.want)
+	})
 }
 
 // TestMonotone checks that more of what speaks for an entity never clears less.
@@ -76,15 +71,13 @@ func TestMonotone(t *testing.T) {
 	t.Parallel()
 	for _, steps := range [][]step{ages[:], unchanged[:], tenures[:]} {
 		for i := 1; i < len(steps); i++ {
-			if steps[i].from >= steps[i-1].from || steps[i].points <= steps[i-1].points {
-				t.Errorf("%v after %v, want a lower number and fewer points", steps[i], steps[i-1])
-			}
+			expect.That(t, steps[i].from < steps[i-1].from && steps[i].points > steps[i-1].points,
+				"%v after %v, want a lower number and fewer points", steps[i], steps[i-1])
 		}
 	}
 	for i := 1; i < len(ranks); i++ {
-		if ranks[i].from >= ranks[i-1].from || ranks[i].points >= ranks[i-1].points {
-			t.Errorf("%v after %v, want a better rank and more points", ranks[i], ranks[i-1])
-		}
+		expect.That(t, ranks[i].from < ranks[i-1].from && ranks[i].points < ranks[i-1].points,
+			"%v after %v, want a better rank and more points", ranks[i], ranks[i-1])
 	}
 }
 
@@ -108,9 +101,7 @@ func FuzzScore(f *testing.F) {
 		got := suite.Run(Score, facts)
 		suite.CheckResult(t, got)
 		for _, s := range got.Signals {
-			if s.Points > 0 {
-				t.Errorf("%d points against the entity: %s", s.Points, s.Text)
-			}
+			expect.That(t, s.Points <= 0, "%d points against the entity: %s", s.Points, s.Text)
 		}
 	})
 }
@@ -146,8 +137,7 @@ func TestLabelledAges(t *testing.T) {
 	}
 }
 
-// TestLabelledBanks compares the points of a bank code in use with their log-likelihood ratio among labelled IBANs that
-// can exist.
+// TestLabelledBanks compares the points of a bank code in use with their log-likelihood ratio among labelled IBANs.
 func TestLabelledBanks(t *testing.T) {
 	t.Parallel()
 	var rows, inUse [2]float64
@@ -167,7 +157,6 @@ func TestLabelledBanks(t *testing.T) {
 	ratio := math.Log(inUse[1] / rows[1] / (inUse[0] / rows[0]))
 	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1],
 		ratio)
-	if worth := float64(pointsBank) / 25; worth < ratio {
-		t.Errorf("a bank code in use is worth %.2f, the log-likelihood ratio is %.2f", worth, ratio)
-	}
+	worth := float64(pointsBank) / 25
+	expect.That(t, worth >= ratio, "a bank code in use is worth %.2f, the log-likelihood ratio is %.2f", worth, ratio)
 }

@@ -109,9 +109,7 @@ func TestOpen(t *testing.T) {
 	impostor, former, publisher := newKey(t, "ana", 3), newKey(t, "bob", 4), newKey(t, "eli", 5)
 	trust := expect.Value(activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
 		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier))(t)
-	sign := func(k activation.Key) string {
-		return expect.Value(activation.Sign(first(), k))(t)
-	}
+	sign := func(k activation.Key) string { return expect.Value(activation.Sign(first(), k))(t) }
 	for key, role := range map[*activation.Key]activation.Role{
 		&operator: activation.Operator, &host: activation.Host, &former: activation.Former,
 	} {
@@ -162,9 +160,7 @@ func TestOpenMeasurement(t *testing.T) {
 	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
 	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	const lineup = `{"bias":-1}`
-	sign := func(k activation.Key) string {
-		return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t)
-	}
+	sign := func(k activation.Key) string { return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t) }
 	text, err := trust.OpenMeasurement(sign(operator))
 	expect.That(t, err == nil && string(text) == lineup && activation.IsMeasurement(sign(operator)), "opened %s, %v",
 		text, err)
@@ -272,8 +268,7 @@ func TestPermit(t *testing.T) {
 			test.change(&to.Document)
 			to.Lineup.Revision = 3
 		}
-		err := activation.Permit(activation.Host, from, to)
-		expect.Outcome(t, name, err, test.reason)
+		expect.Outcome(t, name, activation.Permit(activation.Host, from, to), test.reason)
 		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
 		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
 	}

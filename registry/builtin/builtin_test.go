@@ -9,16 +9,13 @@ import (
 	"assay/registry/expect"
 )
 
-// A release contains what a host builds from the same source, byte for byte; another program contains nothing. `just
-// release-check` runs it with the tag.
+// A release contains what a host builds from the same source, byte for byte (`just release-check`); others, nothing.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	modules := expect.Value(Modules())(t)
-	want := map[string]registry.Digest{}
+	modules, want := expect.Value(Modules())(t), map[string]registry.Digest{}
 	if Embedded {
 		source := expect.Value(registry.FindSource(".", nil, slog.Default()))(t)
-		built := expect.Value(source.BuildAll(t.Context(), nil))(t)
-		want = digests(built)
+		want = digests(expect.Value(source.BuildAll(t.Context(), nil))(t))
 	}
 	got := digests(modules)
 	expect.That(t, maps.Equal(got, want), "the modules are %v, want %v", got, want)

@@ -147,7 +147,6 @@ func TestBuildIgnoresWorkspace(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(folder, "go.work"), []byte("go 1.24\n"), 0o600))
 	layer := filepath.Join(folder, "layer")
 	expect.Value(project.Create(layer, "below", project.Go, false))(t)
-	wasm := expect.Value(project.Build(t.Context(), layer))(t)
-	m, err := registry.OpenModule(wasm)
+	m, err := registry.OpenModule(expect.Value(project.Build(t.Context(), layer))(t))
 	expect.That(t, err == nil && m.Ref() == "below@0.1.0", "built %s, %v", m.Ref(), err)
 }

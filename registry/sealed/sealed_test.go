@@ -84,8 +84,7 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		"bit flip in the content": flip(-1),
 		"bit flip in the seal":    flip(0),
 		"truncated by a byte": func(t *testing.T, file string) {
-			info := expect.Value(os.Stat(file))(t)
-			expect.NoError(t, os.Truncate(file, info.Size()-1))
+			expect.NoError(t, os.Truncate(file, expect.Value(os.Stat(file))(t).Size()-1))
 		},
 		"truncated in the seal": func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, 5)) },
 		"empty":                 func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, 0)) },
@@ -148,8 +147,7 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 func TestSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
-	f := open(t, dir, key)
-	text := strings.Repeat("x", limit/4)
+	f, text := open(t, dir, key), strings.Repeat("x", limit/4)
 	age := func(name string, hours time.Duration) {
 		at := time.Now().Add(-hours * time.Hour)
 		expect.NoError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))

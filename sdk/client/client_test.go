@@ -38,8 +38,7 @@ const checked = `{"score":94,"verdict":"block","signals":["x"],"dominant_threat"
 // seen is what a server got in one attempt.
 type seen struct{ call, key, body string }
 
-// answers starts a server that gives one answer to each attempt, the last one to all others. Status 0 cuts the
-// connection.
+// answers starts a server that gives one answer to each attempt, and then the last. Status 0 cuts the connection.
 func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []seen) {
 	t.Helper()
 	var (

@@ -82,8 +82,7 @@ func issue(t *testing.T, by *audit.Signer, log uniform, index, size int64) *Rece
 func again(t *testing.T, r *Receipt) (*Receipt, []byte) {
 	t.Helper()
 	text := expect.Value(json.Marshal(r))(t)
-	parsed := expect.Value(Parse(text))(t)
-	return parsed, text
+	return expect.Value(Parse(text))(t), text
 }
 
 // A receipt of a log with a billion records has less than 2.5 KB, with a checkpoint that a witness has cosigned.

@@ -122,8 +122,7 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 		g)
 }
 
-// Checks are judged in turns by account, whatever their number and order, and an account's single checks before its
-// batches.
+// Checks are judged in turns by account, whatever their number and order, single checks of an account before batches.
 func TestTurns(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *Gate) {
 		var order []string

@@ -142,8 +142,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 	expect.That(t, accepted >= 120 && accepted <= 130, "%d uses in a minute, want those of one host", accepted)
 }
 
-// TestLimiterSettlesLittle checks that names without recent uses cost neither memory nor statements, and that an absurd
-// total does not lock a customer out.
+// Names without recent uses cost neither memory nor statements, and an absurd total locks no customer out.
 func TestLimiterSettlesLittle(t *testing.T) {
 	t.Parallel()
 	c, uses := newClock(), together{}
@@ -173,8 +172,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 
 // TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
 func TestRefusalsAreCheap(t *testing.T) {
-	c := newClock()
-	l := NewLimiter(c.now)
+	l := NewLimiter(newClock().now)
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	n := testing.AllocsPerRun(1000, func() {

@@ -24,8 +24,7 @@ func TestNewCode(t *testing.T) {
 	}
 }
 
-// fixed is a code that never changes, so that the tests try the same texts in every run. Its checksum is by Python's
-// zlib.crc32.
+// fixed never changes, so that the tests try the same texts in every run. Its checksum is by Python's zlib.crc32.
 const fixed = "0123-4567-89AB-CDEF-GHJK-3TWJ"
 
 func TestParseCode(t *testing.T) {

@@ -17,6 +17,5 @@ func TestLockEndsWithTheWitness(t *testing.T) {
 	defer shared.Close()
 	expect.Error(t, "locking it twice", expect.ErrorOf(lockDir(dir)), ErrLocked)
 	expect.NoError(t, lock.Close())
-	again := expect.Value(lockDir(dir))(t)
-	expect.NoError(t, again.Close())
+	expect.NoError(t, expect.Value(lockDir(dir))(t).Close())
 }

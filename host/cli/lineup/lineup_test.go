@@ -25,8 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
-// TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may
-// clear.
+// TestLineupConstraints sets lineups that break what signals warrant, and shows what layers may clear.
 func TestLineupConstraints(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
@@ -82,8 +81,7 @@ func TestLineupFit(t *testing.T) {
 	fitted := filepath.Join(t.TempDir(), "fitted.json")
 	text := hosttest.Output(t, dir, database, "lineup", "fit", file, "-o", fitted)
 	hosttest.Has(t, text, "Fitted to 16 rows", "out of fold", "BEFORE", "lineup set")
-	data := expect.Value(os.ReadFile(fitted))(t)
-	l := expect.Value(registry.ParseLineup(data))(t)
+	l := expect.Value(registry.ParseLineup(expect.Value(os.ReadFile(fitted))(t)))(t)
 	before := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	expect.That(t, before.Revision == 1 && len(l.Layers) == len(before.Lineup.Layers) &&
 		len(registry.Diff(before.Lineup, l, nil)) != 0 && l.Bands == before.Lineup.Bands, "revision %d, fitted %+v",
@@ -174,9 +172,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		"--force", "--reason", "a test")
 
 	body := `{"iban":"AT262011143337761740"}`
-	now := func() registry.LineupRevision {
-		return expect.Value(store.ActiveLineup(t.Context()))(t)
-	}
+	now := func() registry.LineupRevision { return expect.Value(store.ActiveLineup(t.Context()))(t) }
 	expect.Until(t, "the layer to fail", func() bool { return hosttest.CheckOnce(host, keys[0], body).Degraded() })
 	expect.Until(t, "the layer to be moved to shadow", func() bool {
 		for i, key := range slices.Backward(keys) { // the first has failed already: all agree at the first finding
@@ -186,8 +182,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	})
 	moved := now()
 	layers := moved.Lineup.Layers
-	last := layers[len(layers)-1]
-	expect.That(t, last.Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
+	expect.That(t, layers[len(layers)-1].Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
 		strings.HasPrefix(moved.Author, "host ") &&
 		strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in "), "in force: %+v", moved)
 	expect.Until(t, "the demotion to be counted", func() bool {

@@ -123,8 +123,7 @@ func TestPluginCommands(t *testing.T) {
 	})
 }
 
-// TestPluginMistakes checks what authors are told of a panic, of points out of range and of a fact that does not exist,
-// and that a layer whose cases fail is not published.
+// TestPluginMistakes checks what authors are told of mistakes. A layer whose cases fail is not published.
 func TestPluginMistakes(t *testing.T) {
 	t.Parallel()
 	const begins = "digits := longestNumber(name)\n"

@@ -179,8 +179,7 @@ func TestPluginInspectPublished(t *testing.T) {
 		[]string{"plugin", "inspect", "one@1.0.0"}, "it is that of two@1.0.0")
 }
 
-// numberedRows are labelled domains. Fraud often has a long number or was registered a few days ago, and the built-in
-// layers find some of it.
+// numberedRows are labelled domains. Fraud often has a long number or was registered a few days ago.
 func numberedRows() []byte {
 	var rows strings.Builder
 	for i := range 40 {

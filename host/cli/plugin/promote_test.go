@@ -224,8 +224,7 @@ func TestPluginDev(t *testing.T) {
 	}
 }
 
-// session starts a command that goes on until it is interrupted. until reads its output up to a line with a text;
-// interrupt ends it and returns all its output.
+// session starts a command that goes on until interrupt. until reads its output up to a line with a text.
 func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, interrupt func() string) {
 	t.Helper()
 	out, in := io.Pipe()

@@ -107,8 +107,7 @@ func (r ociRegistry) link(t *testing.T, repository, name, digest string) {
 	expect.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
 }
 
-// put stores content in a repository, as an attacker with access to the registry's disk can. If tag is not "", the
-// content is a manifest.
+// put stores content in a repository, as an attacker with access to its disk can: a manifest, if tag is not "".
 func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (digest string) {
 	t.Helper()
 	sum := sha256.Sum256(content)

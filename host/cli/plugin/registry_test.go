@@ -28,8 +28,7 @@ func TestPasswordThatOthersCanRead(t *testing.T) {
 	expect.ErrorText(t, "a password that a group can read", err, file+" (mode 640): run chmod 600")
 }
 
-// TestRegistryRefusals changes what a real registry stores and whom the operator trusts. Each plugin is refused with a
-// message that says why.
+// TestRegistryRefusals changes what a registry stores and whom the operator trusts. Each plugin is refused by name.
 func TestRegistryRefusals(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t, true)
@@ -108,10 +107,8 @@ func TestRegistryRefusals(t *testing.T) {
 					"mediaType": "application/vnd.oci.image.index.v1+json"}`))
 			}},
 		"an older version under its tag": {from: "2.0.0",
-			want: "refused, other name: the tag is 2.0.0, and the plugin's version 1.0.0",
-			tamper: func(t *testing.T, repository string) {
-				p.replaceTag(t, repository, "2.0.0", "1.0.0")
-			}},
+			want:   "refused, other name: the tag is 2.0.0, and the plugin's version 1.0.0",
+			tamper: func(t *testing.T, repository string) { p.replaceTag(t, repository, "2.0.0", "1.0.0") }},
 		"another name": {want: "refused, other name: the repository is ", tamper: changed(func(m map[string]any) {
 			m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
 		})},
@@ -170,9 +167,8 @@ func TestRegistryRefusals(t *testing.T) {
 			}
 			before, _ := os.ReadFile(out)
 			hosttest.Has(t, p.does(t, 1, trust, "pull", reference, "-o", out), test.want)
-			if after, _ := os.ReadFile(out); !bytes.Equal(before, after) {
-				t.Error("the file was written")
-			}
+			after, _ := os.ReadFile(out)
+			expect.That(t, bytes.Equal(before, after), "the file was written")
 		})
 	}
 }
@@ -207,8 +203,7 @@ func TestPushRefusals(t *testing.T) {
 	pushed := p.does(t, 0, p.trust, "push", file, to)
 	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:", "signed by ana")
 	expect.Equal(t, "pushed again", p.does(t, 0, p.trust, "push", file, to+":1.0.0"), pushed)
-	m := emptyPlugin(t, "probe", "1.0.0")
-	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
+	changed := expect.Value(registry.OpenModule(append(emptyPlugin(t, "probe", "1.0.0").Wasm, 0, 2, 1, 'x')))(t)
 	hosttest.Has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")
 	p.does(t, 0, p.trust, "push", file, to+":latest")
 }
@@ -216,8 +211,7 @@ func TestPushRefusals(t *testing.T) {
 // TestPlainRegistry pushes to a registry on this machine that has no TLS, and pulls from it.
 func TestPlainRegistry(t *testing.T) {
 	t.Parallel()
-	p := newPublisher(t, false)
-	m := emptyPlugin(t, "probe", "1.0.0")
+	p, m := newPublisher(t, false), emptyPlugin(t, "probe", "1.0.0")
 	for _, flags := range [][]string{{}, {"--plain-http"}} {
 		flags = slices.Concat(flags, p.flags, []string{"--trust-file", p.trust})
 		reference, out := p.address+"/team/probe:1.0.0", filepath.Join(t.TempDir(), "probe.wasm")
@@ -313,8 +307,7 @@ func TestPluginTravels(t *testing.T) {
 	pushed("refused, other owner: the name probe belongs to bob+", "probe", "1.2.0", key)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	base.Layers = append(base.Layers, registry.LineupLayer{Layer: m.Ref(), Weight: registry.ForAll(1), Mode: "shadow"})
-	with := hosttest.WriteJSON(t, base)
-	assay("Revision 2 is stored", "lineup", "set", with)
+	assay("Revision 2 is stored", "lineup", "set", hosttest.WriteJSON(t, base))
 	assay("chain", "audit", "verify")
 	list("revoked " + m.Digest.String() + "\n")
 	base = hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup

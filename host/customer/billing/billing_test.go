@@ -11,8 +11,10 @@ import (
 	"assay/registry/expect"
 )
 
-// recorder is an Accounts that records its calls.
+// recorder is an Accounts that records its calls. Those that it lacks are not called.
 type recorder struct {
+	Accounts
+
 	begun   []Checkout
 	applied []Subscription
 	sub     Subscription
@@ -56,14 +58,10 @@ func (a *recorder) OtherPages(context.Context, string) ([]string, error)       {
 func (a *recorder) DueSubscriptions(context.Context, string) ([]string, error) { return a.stale, nil }
 func (*recorder) SetPage(context.Context, string, Page) error                  { return nil }
 func (*recorder) Declined(context.Context, string, int64) (time.Time, error)   { return time.Time{}, nil }
-func (*recorder) Decline(context.Context, Decline, time.Time, int) ([]string, error) {
-	return nil, nil
-}
 func (*recorder) PollPage(context.Context, [32]byte, time.Duration) (string, error) {
 	return "cs_1", nil
 }
-func (*recorder) Claim(context.Context, [32]byte) (Claim, error)   { return Claim{}, ErrPending }
-func (*recorder) Reissue(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrNoReissue }
+func (*recorder) Claim(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrPending }
 func (a *recorder) Subscription(context.Context, string) (Subscription, error) {
 	return a.sub, a.err
 }

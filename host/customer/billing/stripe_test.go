@@ -27,8 +27,7 @@ import (
 
 const signingSecret = "whsec_of_the_tests"
 
-// startStripe builds and starts stripe-mock, which validates requests and responds like Stripe's API, and returns its
-// URL.
+// startStripe starts stripe-mock, which validates requests and responds like Stripe's API, and returns its URL.
 func startStripe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
@@ -77,8 +76,7 @@ func TestStripe(t *testing.T) {
 	expect.That(t, err == nil && strings.HasPrefix(page.URL, "https://") && page.ID != "" && page.Customer != "",
 		"checkout: %+v, %v", page, err)
 	for _, ask := range []func(context.Context, string) (string, error){s.Paid, s.Close} {
-		_, err := ask(ctx, page.ID)
-		expect.NoError(t, err)
+		expect.NoError(t, expect.ErrorOf(ask(ctx, page.ID)))
 	}
 	sub := Subscription{ID: "sub_1", Customer: "cus_1", Plan: "starter", Status: Active}
 	for _, offer := range check.Plans() {
@@ -110,8 +108,7 @@ func TestPacedCalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i, waits := range []bool{false, true} {
-		request := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t)
-		response, err := client.Do(request)
+		response, err := client.Do(expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t))
 		expect.That(t, (err != nil) == waits, "call %d: %v", i, err)
 		if err == nil {
 			expect.NoError(t, response.Body.Close())

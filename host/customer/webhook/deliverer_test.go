@@ -72,11 +72,7 @@ func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error
 		q.failures--
 		return 0, false, errUnavailable
 	}
-	i := slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })
-	e := q.events[i]
-	if q.sent == nil {
-		q.sent = map[string][]time.Duration{}
-	}
+	e := q.events[slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })]
 	q.sent[e.Ref] = append(q.sent[e.Ref], o.EndedAt.Add(-o.Took).Sub(e.added))
 	e.tries++
 	if e.settled = o.Delivered || e.tries == 4; e.settled {
@@ -87,15 +83,10 @@ func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error
 	return delay, true, nil
 }
 
-func (q *queue) unsettled() (n int) {
+func (q *queue) unsettled() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, e := range q.events {
-		if !e.settled {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(q.events), func(e *queued) bool { return e.settled }))
 }
 
 // times returns when an event's attempts began, relative to add.
@@ -126,7 +117,7 @@ func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.D
 // inBubble tests with a clock that passes only while all wait.
 func inBubble(t *testing.T, test func(*testing.T, *queue)) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, &queue{}) })
+	synctest.Test(t, func(t *testing.T) { test(t, &queue{sent: map[string][]time.Duration{}}) })
 }
 
 // Attempts begin when they are due, without hints from outside.
@@ -250,8 +241,7 @@ func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 	})
 }
 
-// A host that starts finds long queues for receivers that hang. They leave room for others at once, although the host
-// does not know yet that they are slow.
+// Long queues that a host finds at its start leave room for others, although it does not know yet which are slow.
 func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue) {
 		for i := range 20 {
@@ -361,7 +351,6 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
-	s := newSender(newGuard(t), nil, nil, storetest.Discard())
-	o := s.send(d)
+	o := newSender(newGuard(t), nil, nil, storetest.Discard()).send(d)
 	expect.That(t, !o.Delivered && o.Error != "" && !o.EndedAt.IsZero(), "%+v", o)
 }

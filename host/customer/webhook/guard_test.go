@@ -152,8 +152,7 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 func TestDNSRebinding(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
-	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) })
-	receiver := listen(t, "127.0.0.2:0", count)
+	receiver := listen(t, "127.0.0.2:0", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
 	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the forbidden address was called")

@@ -72,8 +72,7 @@ type signatureCase struct {
 	Service bool              `json:"service"` // whether X-Service-Signature is valid
 }
 
-// TestSignaturesForClients compares sdk/testdata/webhooks.json, which the tests of the official clients read, with what
-// a host signs.
+// TestSignaturesForClients compares sdk/testdata/webhooks.json, which the clients' tests read, with what a host signs.
 func TestSignaturesForClients(t *testing.T) {
 	t.Parallel()
 	const (
@@ -164,8 +163,7 @@ func TestSignaturesForClients(t *testing.T) {
 		"%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 }
 
-// The expected values were computed with Python's hmac module. The first one is from the tests of the Standard Webhooks
-// libraries.
+// The expected values are from Python's hmac module, the first from the tests of the Standard Webhooks libraries.
 func TestSign(t *testing.T) {
 	t.Parallel()
 	expect.Equal(t, "Standard Webhooks", standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",

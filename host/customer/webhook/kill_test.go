@@ -166,8 +166,7 @@ func (k *killTest) recordUntil(ref string, reached <-chan struct{}) {
 	k.await(reached)
 }
 
-// recordRefused records an event and waits until the given number of its attempts have been refused and recorded. It
-// makes each retry due at once.
+// recordRefused records an event and waits until so many of its attempts were refused, each of them due at once.
 func (k *killTest) recordRefused(ref string, times int) {
 	k.Helper()
 	k.receiver.refuse(ref, times, always)
@@ -237,8 +236,7 @@ func (k *killTest) int(query string, args ...any) int {
 	return storetest.Value[int](k, k.conn, query, args...)
 }
 
-// settle waits until every event is delivered or has failed. The customer resends the events that the killed hosts did
-// not.
+// settle waits until every event is delivered or failed. The customer resends what the killed hosts did not.
 func (k *killTest) settle() {
 	k.Helper()
 	for _, ref := range k.resends {

@@ -35,8 +35,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }
 
-// TestCheckpointKeyElsewhere lets a command sign checkpoints, with a key that the host never has. Promises keep the key
-// of the secret, also after that is replaced.
+// TestCheckpointKeyElsewhere lets a command sign checkpoints. Promises keep the key of the secret.
 func TestCheckpointKeyElsewhere(t *testing.T) {
 	t.Parallel()
 	database, dir := postgrestest.Database(t), hosttest.OwnSecrets(t, hosttest.DataDir(t))
@@ -75,9 +74,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 		"the key of the secret still signs checkpoints")
 	inFile := hosttest.OpenStore(t, dir, database).Store.Signer()
 	expect.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
-	if again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t); again != signed {
-		t.Error("the key in the file signs something else")
-	}
+	again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t)
+	expect.That(t, again == signed, "the key in the file signs something else")
 	expect.NoError(t, os.Chmod(file, 0o644))
 	expect.ErrorText(t, "a file that others can read", (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
 		t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
@@ -114,8 +112,7 @@ func TestCheckpointCommandsThatFail(t *testing.T) {
 	}
 }
 
-// uncovered matches a table in docs/audit-format.md, and those of its columns that nothing signed binds. Without
-// columns, it is all of them.
+// uncovered matches a table in docs/audit-format.md, and its columns that nothing signed binds; none: all.
 var uncovered = regexp.MustCompile("`(\\w+)`(?: \\(((?:`\\w+`[ ,\n]*)+)\\))?")
 
 // firstValue are SQL expressions for a value in place of null.
@@ -136,8 +133,7 @@ var anotherValue = map[string]string{
 	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()", "bytea[]": `$ || '\x00'::bytea`,
 }
 
-// TestColumnsThatVerificationCovers changes the database of an installation, one value or row at a time. `audit verify`
-// finds each change, or docs/audit-format.md lists it.
+// `audit verify` finds each change of a value or row of an installation's database, or docs/audit-format.md lists it.
 func TestColumnsThatVerificationCovers(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedPostgres(t)
@@ -147,8 +143,7 @@ func TestColumnsThatVerificationCovers(t *testing.T) {
 	t.Run("random changes", func(t *testing.T) { changeAtRandom(t, v, db) })
 }
 
-// changeEachColumn changes each column that the document does not list, and all that it lists at once: if nothing finds
-// changes of all of them, nothing finds those of one.
+// changeEachColumn changes each column that the document does not list, and all that it lists at once.
 func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
 	t.Helper()
 	documented := uncoveredColumns(t)
@@ -260,8 +255,7 @@ func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 	return tables
 }
 
-// withoutConstraints returns a connection whose changes no constraint and no trigger of the database refuses, as those
-// of its owner.
+// withoutConstraints returns a connection whose changes the database does not refuse, as those of its owner.
 func withoutConstraints(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	db := storetest.Session(t, database)

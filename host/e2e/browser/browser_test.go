@@ -27,8 +27,7 @@ type person struct {
 	shot string // directory of screenshots, or "" for none
 }
 
-// remoteName is a name of this machine that browsers do not treat as local, unlike loopback addresses. Pages from there
-// behave like any other page without TLS.
+// remoteName is a name of this machine that browsers treat as any other host, unlike loopback addresses.
 const remoteName = "assay.test"
 
 // browse starts Chromium. ASSAY_SCREENSHOTS names a directory for screenshots.
@@ -80,8 +79,7 @@ func (p *person) fail(what string) {
 	p.Fatalf("%s, on the page:\n%s", what, page)
 }
 
-// evaluate returns the value of a script. It retries on errors, which occur when the page changes meanwhile, so the
-// script must be safe to repeat.
+// evaluate returns the value of a script that is safe to repeat: errors occur when the page changes meanwhile.
 func evaluate[T any](p *person, script string, options ...chromedp.EvaluateOption) T {
 	p.Helper()
 	return awaited(p, "an answer to "+script[max(0, len(script)-200):], script, func(T) bool { return true },

@@ -57,8 +57,7 @@ func TestCustomer(t *testing.T) {
 	})
 	n.subscribe()
 	secret := n.connect()
-	blocked := n.receive()
-	n.explain(blocked)
+	n.explain(n.receive())
 	n.manage()
 	n.fillIn()
 	n.signOut()
@@ -136,8 +135,7 @@ func (n *newcomer) connect() (secret string) {
 	return secret
 }
 
-// receive makes the first check, whose webhook arrives, and one whose webhook the receiver does not accept. It returns
-// the reference of the first.
+// receive makes the first check, whose reference it returns, and one whose webhook the receiver does not accept.
 func (n *newcomer) receive() (ref string) {
 	a := hosttest.CheckUntilComplete(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
 	expect.Must(n, a.Status == 200 && a.Verdict == "block", "the check got %+v", a)
@@ -166,8 +164,7 @@ func (n *newcomer) explain(ref string) {
 		.then((a) => a.verdict === "allow")`, `{"domain":"paypa1-secure-login.xyz"}`, n.key), chromedp.EvalAwaitPromise)
 }
 
-// manage uses the remaining pages: it rotates a key, changes the plan, answers a person's request and sends a failed
-// event again.
+// manage rotates a key, changes the plan, answers a person's request and sends a failed event again.
 func (n *newcomer) manage() {
 	n.press("Keys", "All keys share the account's quota")
 	n.press("Rotate", "This is the new key.").look("keys")

@@ -114,8 +114,7 @@ func (openCases) OpenReviews(context.Context, int) ([]decision.Case, error) {
 // TestOperatorPages looks at the operator's page in each state, as TestCustomer does at the customers' pages.
 func TestOperatorPages(t *testing.T) {
 	t.Parallel()
-	p := browse(t)
-	states := operatorStates(time.Now())
+	p, states := browse(t), operatorStates(time.Now())
 	state := states["first"]
 	const token = "a token that nobody guesses"
 	handler, err := operator.New(operator.Config{Token: token, Now: time.Now,

@@ -292,8 +292,7 @@ func TestDifferences(t *testing.T) {
 		w := newWorld()
 		test.alter(&w)
 		found := Check(w.History, w.State, keys)
-		if !slices.ContainsFunc(found, func(d string) bool { return strings.Contains(d, test.want) }) {
-			t.Errorf("no difference contains %q:\n%s", test.want, strings.Join(found, "\n"))
-		}
+		expect.That(t, slices.ContainsFunc(found, func(d string) bool { return strings.Contains(d, test.want) }),
+			"no difference contains %q:\n%s", test.want, strings.Join(found, "\n"))
 	})
 }

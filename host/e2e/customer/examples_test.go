@@ -36,10 +36,11 @@ var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|
 // testExamples runs the clients of examples/.
 func testExamples(t *testing.T, s *service) {
 	key := s.account(t, "pro").Secret
-	for name, c := range map[string]struct {
+	type testCase struct {
 		command []string
 		want    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"curl: a legitimate domain": {[]string{"sh", "../../../examples/client-curl/check.sh", "google.com"},
 			"allow\n"},
 		"curl: a look-alike": {[]string{"sh", "../../../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
@@ -55,35 +56,31 @@ func testExamples(t *testing.T, s *service) {
 				"domain=paypa1-secure-login.xyz", "email=nobody"},
 			"block paypa1-secure-login.xyz",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			needs(t, c.command[0], "see examples/README.md")
-			if c.command[0] == "npm" {
-				typeScriptClient(t, "../../../examples/client-typescript")
+	}, func(t *testing.T, c testCase) {
+		needs(t, c.command[0], "see examples/README.md")
+		if c.command[0] == "npm" {
+			typeScriptClient(t, "../../../examples/client-typescript")
+		}
+		var out []byte
+		var err error
+		hosttest.UntilAccepted(func() int {
+			cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
+			cmd.Env = append(cmd.Environ(), "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
+				"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
+			if out, err = cmd.CombinedOutput(); busy.Match(out) {
+				return http.StatusServiceUnavailable
 			}
-			var out []byte
-			var err error
-			hosttest.UntilAccepted(func() int {
-				cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
-				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
-					"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
-				if out, err = cmd.CombinedOutput(); busy.Match(out) {
-					return http.StatusServiceUnavailable
-				}
-				return http.StatusOK
-			})
-			expect.That(t, err == nil && strings.HasPrefix(string(out), c.want), "%v, %q, want %q", err, out, c.want)
+			return http.StatusOK
 		})
-	}
+		expect.That(t, err == nil && strings.HasPrefix(string(out), c.want), "%v, %q, want %q", err, out, c.want)
+	})
 }
 
-// testClients runs the official clients over a relay that loses the first answer to each request: they send it
-// again, and it is counted once. The account has so many checks of one value that their export and erasure run in the
-// background.
+// testClients runs the clients over a relay that loses the first answer to each request, which they send again. The
+// account has so many checks of one value that their export and erasure run in the background.
 func testClients(t *testing.T, s *service) {
 	var clients atomic.Int32
-	for name, run := range map[string]func(t *testing.T, url, key string){
+	expect.Each(t, map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
 			"../../../sdk/python/tests", "-t", "../../../sdk/python"),
@@ -93,39 +90,36 @@ func testClients(t *testing.T, s *service) {
 				"../../../sdk/typescript/test/assay.test.mjs")
 			test(t, url, key)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const earlier = privacy.AtOnce
-			key := s.account(t, "pro").Secret
-			month := time.Now().UTC().Month()
-			s.record(t, key, "paypa1-secure-login.xyz", earlier)
-			from := fmt.Sprint("198.51.100.", clients.Add(1))
-			relay := &losingRelay{to: s.URL, from: from, attempts: map[string]int{}}
-			server := httptest.NewServer(relay)
-			defer server.Close()
-			run(t, server.URL, key)
-			relay.mu.Lock()
-			defer relay.mu.Unlock()
-			for _, operation := range customerOperations(t) {
-				expect.That(t, slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString),
-					"the client made no request like %s", operation)
-			}
-			for request, n := range relay.attempts {
-				expect.That(t, n >= 2, "%d attempts of %s", n, request)
-			}
-			status, usage := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
-			ended := month != time.Now().UTC().Month()                             // and with it the quota
-			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
-				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
-					earlier)
-			}
-			status, held := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export",
-				`{"domain":"paypa1-secure-login.xyz"}`)
-			expect.That(t, status == http.StatusOK && held["total"] == 0.0, "status %d, %v checks after the erasure",
-				status, held["total"])
-		})
-	}
+	}, func(t *testing.T, run func(t *testing.T, url, key string)) {
+		const earlier = privacy.AtOnce
+		key := s.account(t, "pro").Secret
+		month := time.Now().UTC().Month()
+		s.record(t, key, "paypa1-secure-login.xyz", earlier)
+		from := fmt.Sprint("198.51.100.", clients.Add(1))
+		relay := &losingRelay{to: s.URL, from: from, attempts: map[string]int{}}
+		server := httptest.NewServer(relay)
+		defer server.Close()
+		run(t, server.URL, key)
+		relay.mu.Lock()
+		defer relay.mu.Unlock()
+		for _, operation := range customerOperations(t) {
+			expect.That(t, slices.ContainsFunc(slices.Collect(maps.Keys(relay.attempts)), operation.MatchString),
+				"the client made no request like %s", operation)
+		}
+		for request, n := range relay.attempts {
+			expect.That(t, n >= 2, "%d attempts of %s", n, request)
+		}
+		status, usage := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
+		ended := month != time.Now().UTC().Month()                             // and with it the quota
+		if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
+			t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
+				earlier)
+		}
+		status, held := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export",
+			`{"domain":"paypa1-secure-login.xyz"}`)
+		expect.That(t, status == http.StatusOK && held["total"] == 0.0, "status %d, %v checks after the erasure",
+			status, held["total"])
+	})
 }
 
 // customerOperations returns patterns of the requests that a client makes: of all documented operations that need a

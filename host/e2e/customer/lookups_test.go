@@ -93,8 +93,7 @@ func TestLookups(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database, settings...)
 	b := hosttest.OpenStore(t, dir, database)
 	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
-	// Only the layers that read these facts, with weights that make every signal count. `lineup set` refuses a lineup
-	// that cannot find fraud.
+	// Only the layers that read these facts, with weights that make every signal count.
 	l := hosttest.OutputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
 	l.Layers = nil
 	for _, layer := range hosttest.OutputJSON[[]cli.LayerLine](t, dir, database, "layers", "list", "--all") {

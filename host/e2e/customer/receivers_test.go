@@ -147,8 +147,7 @@ func sendRaw(t *testing.T, url, header string, readResponse bool) int {
 	return response.StatusCode
 }
 
-// forge posts the body sent with the signature of the body signed, or without one if secret is empty. It returns the
-// status of the response.
+// forge posts a body with the signature of the body signed, or without one if secret is empty.
 func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
 	t.Helper()
 	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent)))(t)
@@ -168,8 +167,7 @@ func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int
 	return response.StatusCode
 }
 
-// installed has, for each language, the commands that install a packed client ($RELEASE) in an empty folder, and a
-// program that uses it.
+// installed has the commands that install a packed client ($RELEASE) in an empty folder, and a program that uses it.
 var installed = map[string]struct {
 	needs, install, file, program, run string
 }{
@@ -211,8 +209,7 @@ console.log((await assay.check({ domain: "paypa1-secure-login.xyz" })).verdict);
 `, "node shop.mjs"},
 }
 
-// testInstalledClients packs the clients as a release does, and installs each in an empty folder outside of the
-// repository, where a program calls a host with it.
+// testInstalledClients packs the clients as a release does, and installs and uses each in an empty folder.
 func testInstalledClients(t *testing.T, s *service) {
 	typeScriptClient(t, "../../../sdk/typescript") // a release needs its compiler
 	release := t.TempDir()

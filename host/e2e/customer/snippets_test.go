@@ -84,8 +84,7 @@ func TestSnippets(t *testing.T) {
 	programs := map[string][]snippet{} // by language
 	for _, file := range slices.Concat(guide, endpoints) {
 		page := strings.TrimSuffix(filepath.Base(file), ".md")
-		text := strings.ReplaceAll(hosttest.ReadText(t, file), docs.Host, host.URL)
-		for _, s := range readSnippets(page, text) {
+		for _, s := range readSnippets(page, strings.ReplaceAll(hosttest.ReadText(t, file), docs.Host, host.URL)) {
 			s.key = issued.Secret
 			switch {
 			case slices.Contains(endpoints, file):

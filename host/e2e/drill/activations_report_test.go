@@ -119,8 +119,7 @@ func (d *drill) expected(a drillAnswer) (revision int64, settled bool) {
 	return l.For(d.accounts[a.account].id).Revision, true
 }
 
-// allowed reports whether a record's revision was allowed when its transaction began, or in the 3 s afterwards, for
-// which it may have waited.
+// allowed reports whether a record's revision was allowed when its transaction began, or in the 3 s afterwards.
 func (d *drill) allowed(r drillRecord) bool {
 	i, _ := slices.BinarySearchFunc(d.fences, r.xmin+1, func(f fence, xid int64) int {
 		return cmp.Compare(f.xmax, xid)

@@ -23,8 +23,7 @@ import (
 	"assay/registry/expect"
 )
 
-// deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is
-// called.
+// deafen drops the notifications to all hosts, and keeps them from being stopped, until the result is called.
 func (d *drill) deafen() (end func()) {
 	d.still.Lock()
 	for _, p := range d.Proxies {

@@ -176,8 +176,7 @@ func newDrill(t *testing.T) *drill {
 // changeableLayers read what earlier checks have left. Without them, a score depends on the lineup alone.
 var changeableLayers = []string{"graph", "history", "standing"}
 
-// makeLineups makes lineups with different scores, some of them with a further layer. Those in fit are for operators,
-// who are refused the others.
+// makeLineups makes lineups with different scores. Those in fit are for operators, who are refused the others.
 func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 	hosttest.PushEmpty(d.T, d.Dir, d.Database, "further", `"entities":["domain","iban"],"facts":[],"signals":[]`)
 	built := expect.Value(d.operator.Current(d.Context()))(d).Document

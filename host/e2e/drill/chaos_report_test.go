@@ -160,8 +160,7 @@ func (r *chaosRun) forbidWrites(ctx context.Context, during func()) {
 	set("off")
 }
 
-// refuseRecords fails every record with the error of a full disk. A disk that is full for the write-ahead log stops
-// Postgres instead.
+// refuseRecords fails every record with the error of a full disk.
 func (r *chaosRun) refuseRecords(ctx context.Context, during func()) {
 	r.must(ctx, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
@@ -253,8 +252,7 @@ func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
 	}
 }
 
-// awaitService waits until all hosts are ready again. Without a doubt about what Postgres did, no answer is 500, but
-// for those of a busy disk.
+// awaitService waits until all hosts are ready again. No answer is 500 that is not due to a doubt or a busy disk.
 func (r *chaosRun) awaitService(f chaosFault, b brokenTime) {
 	r.Helper()
 	for host := range chaosHosts {
@@ -273,8 +271,7 @@ func (r *chaosRun) awaitService(f chaosFault, b brokenTime) {
 	}
 }
 
-// unanswered reports calls without an answer from a host that was neither killed nor stopped, and those of the account
-// that repeats them.
+// unanswered reports calls without an answer that no kill or stop explains, and those of the account that repeats them.
 func (r *chaosRun) unanswered() {
 	for _, c := range r.history.Calls {
 		expect.That(r, c.Account != r.repeating.Clients[0].Account || c.Status == http.StatusOK,

@@ -30,8 +30,7 @@ import (
 	"assay/registry/expect"
 )
 
-// chaosHosts is the number of hosts that are processes of their own. Faults of one leave the others to answer. Another
-// host, in this process, has a clock that jumps.
+// chaosHosts is the number of hosts that are processes of their own. Another one, in this process, has a wrong clock.
 const chaosHosts = 3
 
 // TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
@@ -182,8 +181,7 @@ func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 		r.hosts[i].proxy.URL, "--webhook-allow=127.0.0.1/32"))
 }
 
-// startPostgres starts a Postgres of the test's own. If file systems can be mounted, its write-ahead log is on a small
-// one.
+// startPostgres starts a Postgres, with its write-ahead log on a small file system if one can be mounted.
 func (r *chaosRun) startPostgres() {
 	hosttest.NeedPostgres(r.T)
 	dir := expect.Value(os.MkdirTemp("", "assay-chaos-"))(r)
@@ -256,8 +254,7 @@ func (r *chaosRun) changeLineups(ctx context.Context) {
 	_ = hosttest.RollbackLineup(ctx, r.store, r.hosts[0].dir, r.lineups[rand.IntN(len(r.lineups))])
 }
 
-// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome
-// is not known, the account gets another key.
+// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while.
 func (r *chaosRun) changeKeys(ctx context.Context) {
 	const overlap = 2 * time.Second
 	client := r.load.Clients[rand.IntN(len(r.load.Clients))]

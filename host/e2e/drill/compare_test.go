@@ -94,8 +94,7 @@ func awaitRest(t testing.TB, url string) {
 	})
 }
 
-// compare returns the database after a drill, and reports where it differs from what the clients saw. `audit verify`
-// must find nothing.
+// compare returns the database after a drill, and reports where it differs from what the clients saw.
 func compare(t *testing.T, h *chaos.History, b *installation.Backend, dir, url string) (*chaos.State, []string) {
 	t.Helper()
 	state := expect.Value(chaos.Read(t.Context(), url))(t)

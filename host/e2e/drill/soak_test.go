@@ -105,8 +105,7 @@ func TestSoak(t *testing.T) {
 	expect.NoError(t, report.write("Soak", text))
 }
 
-// smallest samples a host's metrics until ctx ends, at least once, and returns the smallest value of each: what a leak
-// raises, and a collection in progress does not.
+// smallest samples a host's metrics until ctx ends, at least once, and returns the smallest value of each.
 func smallest(ctx context.Context, admin string) []float64 {
 	var least []float64
 	for _, m := range soakMetrics {
@@ -130,8 +129,7 @@ func smallest(ctx context.Context, admin string) []float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// growth returns a text for each metric that grows faster than it may. series holds a value of each metric for each
-// minute.
+// growth returns a text for each metric that grows faster than it may. series has their values by minute.
 func growth(series [][]float64) (problems []string) {
 	for i, m := range soakMetrics {
 		grown, most := slope(settled(series[i])), m.most
@@ -220,12 +218,10 @@ Long runs write this file; do not edit it. Each section is the last run of its s
 // results is where a suite that is running will write.
 type results struct{ file, revision string }
 
-// beginResults notes on which revision a suite runs: a long one may end on another. file is in a checkout of the
-// repository.
+// beginResults notes on which revision a suite runs: a long one may end on another.
 func beginResults(file string) results { return results{file, revision(filepath.Dir(file))} }
 
-// write replaces the section with the given title in the file, or appends it. The section says when the suite ended,
-// and on which revision and machine it ran.
+// write replaces the section with a title in the file, or appends it, with the time, the revision and the machine.
 func (r results) write(title, text string) error {
 	old, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -126,8 +126,7 @@ var longTexts = []string{
 	"\"" + strings.Repeat("é", 120),
 }
 
-// natively compiles a layer with a test of its own, which must see the texts that hosts show for long ones. Go has
-// TestCutText in sdk, and AssemblyScript no native tests.
+// natively compiles a layer with a test of its own, which must see the texts that hosts show for long ones.
 var natively = map[project.Language]func(t *testing.T, folder string){
 	project.C: func(t *testing.T, folder string) {
 		source := "#include \"layer.c\"\nint main(void) {\n"
@@ -160,8 +159,7 @@ func compileAndRun(t *testing.T, folder, compiler string, args ...string) {
 	}
 }
 
-// TestAccessors reads a fact of each kind in each language, known and absent, and a long one. All quote, divide lists
-// and cut texts as in Go. A misspelt fact does not compile.
+// TestAccessors reads facts of each kind in each language. A misspelt fact does not compile.
 func TestAccessors(t *testing.T) {
 	t.Parallel()
 	lists := map[project.Language]string{

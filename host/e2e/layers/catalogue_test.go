@@ -100,9 +100,7 @@ func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string 
 			item("Worth", "%s", worth)
 		}
 		shown, ok := examples[s.Code]
-		if !ok {
-			t.Errorf("no case of %s emits %s", m.Name, s.Code)
-		}
+		expect.That(t, ok, "no case of %s emits %s", m.Name, s.Code)
 		item("Example", "%s", shown.input)
 		item("Result", "%s", shown.result)
 		if s.Remedy != "" {
@@ -115,8 +113,7 @@ func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string 
 // example is a case with its result, as texts.
 type example struct{ input, result string }
 
-// examplesOf returns, for each signal, a case in which the layer emits it, with what the layer did: the one with the
-// fewest other signals and the fewest facts.
+// examplesOf returns, for each signal, the case with the fewest other signals and facts in which the layer emits it.
 func examplesOf(t *testing.T, m registry.Module) map[string]example {
 	plugin, cases := opened(t, m), expect.Value(m.Cases())(t)
 	report := expect.Value(rehearsal.Cases(t.Context(), plugin, cases))(t)
@@ -130,9 +127,7 @@ func examplesOf(t *testing.T, m registry.Module) map[string]example {
 		}
 		again, err := rehearsal.Run(t.Context(), plugin, rehearsal.Subject{Type: r.Call.Type,
 			Value: cases[i].Value, Country: cases[i].Country, Facts: cases[i].Facts})
-		if err != nil {
-			t.Error(err)
-		}
+		expect.That(t, err == nil, "%v", err)
 		expect.NoDiff(t, r.Name+": the second call", r.Call, again, cmpopts.IgnoreFields(again, "Micros"))
 		if r.Call.Outcome != rehearsal.Scored {
 			continue
@@ -205,8 +200,7 @@ var updateFuel = flag.Bool("update-fuel", false, "rewrite the recorded fuel in t
 
 const fuelFile = "testdata/fuel.json"
 
-// fuelTable is the fuel that each layer burns for reference values. Fuel is the same on every machine, but another
-// compiler makes other code of the same layer.
+// fuelTable is the fuel that each layer burns for reference values, the same on every machine.
 type fuelTable struct {
 	Toolchain string          `json:"toolchain"` // the version of Go that compiled the layers
 	Values    []fuelReference `json:"values"`
@@ -226,8 +220,7 @@ type fuelReference struct {
 // go test ./host/e2e/layers -run TestFuelOfLayers -update-fuel.
 func TestFuelOfLayers(t *testing.T) {
 	t.Parallel()
-	compiler := runtime.Version()
-	table := readFuel(t)
+	compiler, table := runtime.Version(), readFuel(t)
 	if table.Toolchain != compiler && !*updateFuel {
 		t.Skipf("%s records the fuel of layers that %s compiled. %s compiles them to other code, which burns other "+
 			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,
@@ -238,7 +231,8 @@ func TestFuelOfLayers(t *testing.T) {
 	burned := burnReferences(t, table.Values)
 	if *updateFuel {
 		table.Toolchain, table.Values = compiler, burned
-		writeFuel(t, table)
+		text := expect.Value(json.MarshalIndent(table, "", "  "))(t)
+		expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 		return
 	}
 	for i, want := range table.Values {
@@ -255,16 +249,9 @@ func TestFuelOfLayers(t *testing.T) {
 
 func readFuel(t *testing.T) (table fuelTable) {
 	t.Helper()
-	text := expect.Value(os.ReadFile(fuelFile))(t)
-	err := json.Unmarshal(text, &table)
+	err := json.Unmarshal(expect.Value(os.ReadFile(fuelFile))(t), &table)
 	expect.Must(t, err == nil, "reading %s: %v", fuelFile, err)
 	return table
-}
-
-func writeFuel(t *testing.T, table fuelTable) {
-	t.Helper()
-	text := expect.Value(json.MarshalIndent(table, "", "  "))(t)
-	expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 }
 
 // burnReferences returns the values with the fuel that each layer burns for them.

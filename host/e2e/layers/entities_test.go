@@ -43,8 +43,7 @@ func TestNoEntityMakesALayerFail(t *testing.T) {
 
 func scoreEntities(t *testing.T, m registry.Module) {
 	t.Helper()
-	p := opened(t, m)
-	g := generator{rand.New(rand.NewPCG(*entitiesSeed, 1))}
+	p, g := opened(t, m), generator{rand.New(rand.NewPCG(*entitiesSeed, 1))}
 	var tables []entity.Fact
 	for _, table := range [][]entity.Fact{network.DNS{}.Table(), (*network.Net)(nil).Table(),
 		(*registration.Source)(nil).Table(), (*reputation.Similar)(nil).Table(), (*reputation.Graph)(nil).Table(),

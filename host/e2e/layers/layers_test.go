@@ -56,15 +56,13 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	var facts []entity.Facts
 	for _, kind := range m.Entities {
 		for _, v := range values[kind] {
-			e := expect.Value(entity.Parse(entity.Type(kind), v, ""))(b)
-			facts = append(facts, e.Facts)
+			facts = append(facts, expect.Value(entity.Parse(entity.Type(kind), v, ""))(b).Facts)
 		}
 	}
 	return facts
 }
 
-// TestDefaultLineup compares the default lineup with the manifests of its layers, and holds it to what their signals
-// warrant.
+// TestDefaultLineup compares the default lineup with its layers' manifests and what their signals warrant.
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	document := expect.Value(registry.DefaultLineup())(t)
@@ -82,8 +80,7 @@ func TestDefaultLineup(t *testing.T) {
 	expect.NoError(t, document.CheckFitness(manifests))
 }
 
-// TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise
-// each of them would compile all layers again.
+// TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled.
 func TestLayersAreCompiledOnce(t *testing.T) { //nolint:paralleltest // before other tests, which could compile them
 	box := sandboxOf(t, []string{"none"})
 	for _, m := range hosttest.BuiltLayers(t) {
@@ -102,8 +99,7 @@ func sandboxOf(t testing.TB, compiler []string) *sandbox.Sandbox {
 // plugins are first-party layers that tests have opened, by digest.
 var plugins sync.Map
 
-// opened returns a layer that all tests share. Its instance is restored after each call, so that no call depends on
-// those before.
+// opened returns a layer that all tests share. Its instance is restored after each call.
 func opened(t testing.TB, m registry.Module) *sandbox.Plugin {
 	t.Helper()
 	once, _ := plugins.LoadOrStore(m.Digest, sync.OnceValues(func() (*sandbox.Plugin, error) {
@@ -142,9 +138,7 @@ func TestBudgets(t *testing.T) {
 			box := sandboxOf(t, nil)
 			plugin, err := box.OpenShared(t.Context(), m) // the costlier way: the guest collects its garbage
 			expect.NoError(t, err)
-			defer func() {
-				expect.NoError(t, plugin.Close(t.Context()))
-			}()
+			defer func() { expect.NoError(t, plugin.Close(t.Context())) }()
 			most, on := int64(0), ""
 			for _, kind := range m.Manifest.Entities {
 				for _, value := range costlyValues()[entity.Type(kind)] {
@@ -166,8 +160,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// costlyValues returns entities on which layers burn much fuel. The unreadable ones were found by search: random
-// changes to names, kept if they cost a layer more.
+// costlyValues returns entities on which layers burn much fuel. The unreadable ones were found by search.
 func costlyValues() map[entity.Type][]string {
 	const label = "a1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-ba1-babc."
 	domains := []string{
@@ -207,14 +200,11 @@ func costlyValues() map[entity.Type][]string {
 
 // longFacts returns every fact that lookups can add, as long as they make it.
 func longFacts() entity.Facts {
-	name := strings.Repeat(strings.Repeat("a1-b", 15)+"abc.", 4)[:253]
-	names := make([]string, 8)
+	name, names := strings.Repeat(strings.Repeat("a1-b", 15)+"abc.", 4)[:253], make([]string, 8)
 	for i := range names {
 		names[i] = string(rune('a'+i)) + name[1:]
 	}
-	repeated := func(n int, text string) string {
-		return strings.Join(slices.Repeat([]string{text}, n), " ")
-	}
+	repeated := func(n int, text string) string { return strings.Join(slices.Repeat([]string{text}, n), " ") }
 	return entity.Facts{
 		"dns.status": "ok", "dns.zone": "ok", "dns.networks": "32", "dns.ttl": "1", "dns.alias": name,
 		"dns.a": repeated(8, "255.255.255.254"), "dns.aaaa": repeated(8, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"),
@@ -258,8 +248,7 @@ func explainer(t *testing.T) (*check.Checker, *known, registry.LineupDocument) {
 }
 
 // TestGoodEvidenceClears checks that each fact that speaks for an entity turns a review into an allow, with the real
-// layers at their default weights. The bias is set so that without the fact the entity is just reviewed: so the test
-// needs no other layers, and holds for any weights.
+// layers at their default weights. Without the fact, the entity is just reviewed.
 func TestGoodEvidenceClears(t *testing.T) {
 	t.Parallel()
 	checker, looked, document := explainer(t)
@@ -302,8 +291,7 @@ func TestGoodEvidenceClears(t *testing.T) {
 		explain := func(facts entity.Facts) []check.Outcome {
 			t.Helper()
 			looked.facts = facts
-			d := expect.Value(checker.Explain(t.Context(), tc.field, ""))(t)
-			return d.Layers
+			return expect.Value(checker.Explain(t.Context(), tc.field, ""))(t).Layers
 		}
 		without, with := explain(nil), explain(tc.facts)
 		at := slices.IndexFunc(with, func(o check.Outcome) bool { return o.Layer == layer })
@@ -322,9 +310,8 @@ func TestGoodEvidenceClears(t *testing.T) {
 		worth := document.Layers[item].Weight.For(string(tc.field.Type)) * float64(tc.points) / 100
 		expect.That(t, with[at].Contribution <= -worth+1e-9, "%s: the layer adds %.2f, want at most %.2f", name,
 			with[at].Contribution, -worth)
-		if !slices.ContainsFunc(with[at].Signals, func(s check.Signal) bool { return s.Text == tc.text }) {
-			t.Errorf("%s: signals %+v, want %q", name, with[at].Signals, tc.text)
-		}
+		expect.That(t, slices.ContainsFunc(with[at].Signals, func(s check.Signal) bool { return s.Text == tc.text }),
+			"%s: signals %+v, want %q", name, with[at].Signals, tc.text)
 	}
 }
 
@@ -348,8 +335,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		score := func(facts entity.Facts) *check.Decision {
 			looked.facts = facts
-			d := expect.Value(checker.Explain(t.Context(), field, ""))(t)
-			return d
+			return expect.Value(checker.Explain(t.Context(), field, ""))(t)
 		}
 		d := score(good)
 		expect.That(t, d.Verdict == check.Allow, "%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)

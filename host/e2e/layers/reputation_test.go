@@ -47,8 +47,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := installation.QuietLog(&terminal.Terminal{Err: t.Output()})
 	keys := expect.Value(keyring.Load(filepath.Join(hosttest.SharedDir(t), "secret")))(t)
-	m := &deployment{t: t}
-	database := postgrestest.Database(t)
+	m, database := &deployment{t: t}, postgrestest.Database(t)
 	m.store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: database, Keys: keys,
 		Logger: log}))(t))
 	expect.NoError(t, storetest.PutInForce(t.Context(), database))
@@ -131,8 +130,7 @@ func (m *deployment) blockedShare(f check.Field) int {
 
 func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
 
-// TestPoisoning checks that a single customer cannot raise the fused score of well-known entities by 5 points or more,
-// even with thousands of checks.
+// A single customer cannot raise the score of well-known entities by 5 points or more, even with thousands of checks.
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t, 6, "domain", "lexical", "feeds", "graph", "similarity")
@@ -153,8 +151,7 @@ func TestPoisoning(t *testing.T) {
 
 	// Records that no real check can create: the victims themselves were blocked.
 	for _, v := range victims {
-		e := expect.Value(entity.Parse(v.Type, v.Value, ""))(t)
-		forged := make([]check.Record, 1000)
+		e, forged := expect.Value(entity.Parse(v.Type, v.Value, ""))(t), make([]check.Record, 1000)
 		for i := range forged {
 			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
 				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
@@ -188,9 +185,8 @@ func TestPoisoning(t *testing.T) {
 	}
 
 	// Removing the attacker's sightings restores the scores.
-	if _, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account)
+	expect.NoError(t, err)
 	for _, v := range victims {
 		if d := m.score(v.Type, v.Value); d.Score != before[v.Type] {
 			t.Errorf("%s scores %d without the attacker, %d before", v.Value, d.Score, before[v.Type])
@@ -198,8 +194,7 @@ func TestPoisoning(t *testing.T) {
 	}
 }
 
-// TestImportedList checks that an imported list affects the scores of its entities and of similar ones, and that
-// withdrawing it restores the scores.
+// An imported list affects the scores of its entities and of similar ones, until it is withdrawn.
 func TestImportedList(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t, 3, "domain", "lexical", "feeds", "graph", "similarity")
@@ -215,7 +210,13 @@ func TestImportedList(t *testing.T) {
 	}
 	before := scores()
 	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}
-	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, oneList(entries))
+	read := func() (all []feed.Entry, err error) {
+		if all, entries = entries, nil; all == nil {
+			err = io.EOF
+		}
+		return all, err
+	}
+	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, read)
 	expect.NoError(t, err)
 	load()
 	d := m.score(entity.Domain, listed)
@@ -226,25 +227,12 @@ func TestImportedList(t *testing.T) {
 	}
 	d = m.score(entity.Domain, like)
 	want := "Differs in 1 of 19 letters from blumenwiese-angebote.shop, listed by Shops as scam"
-	if d.Score <= before[1] || !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return s.Text == want }) {
-		t.Errorf("a similar domain: %d, %v", d.Score, d.Signals)
-	}
+	expect.That(t, d.Score > before[1] && slices.ContainsFunc(d.Signals,
+		func(s check.Signal) bool { return s.Text == want }), "a similar domain: %d, %v", d.Score, d.Signals)
 	for customer := range 3 {
 		m.check(customer, domain(listed))
 	}
 	expect.NoError(t, m.store.WithdrawFeed(t.Context(), "Shops"))
 	load()
 	expect.Equal(t, "scores after the withdrawal", scores(), before)
-}
-
-// oneList returns a reader that returns all entries in its first call.
-func oneList(entries []feed.Entry) func() ([]feed.Entry, error) {
-	return func() ([]feed.Entry, error) {
-		if len(entries) == 0 {
-			return nil, io.EOF
-		}
-		all := entries
-		entries = nil
-		return all, nil
-	}
 }

@@ -89,8 +89,7 @@ func (h failingHost) attack(client *fasthttp.Client, n int) int {
 	return response.StatusCode()
 }
 
-// TestTrappingLayerCostsLittle compares the throughput of a host with that of one that also has an optional layer,
-// which traps on all values. It may be at most 10% less.
+// TestTrappingLayerCostsLittle: an optional layer that traps on all values may cost at most 10% of the throughput.
 func TestTrappingLayerCostsLittle(t *testing.T) {
 	const rounds, each = 9, 4 * time.Second
 	hosts := []failingHost{startFailingHost(t, 0), startFailingHost(t, 1)}

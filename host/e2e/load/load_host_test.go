@@ -69,7 +69,6 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	h.forgetHistory(t)
 
 	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
-	// Other checked names must not be their neighbours.
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
@@ -167,15 +166,13 @@ func (h *loadHost) capacity(t *testing.T, bodies []string) int {
 	for _, body := range bodies {
 		target.Bodies = append(target.Bodies, []byte(body))
 	}
-	figures := expect.Value(bench.Saturate(t.Context(), target, 64, 2*time.Second))(t)
-	return max(1, int(figures.PerSecond))
+	return max(1, int(expect.Value(bench.Saturate(t.Context(), target, 64, 2*time.Second))(t).PerSecond))
 }
 
 // offer sends the checks at a fixed rate, whether or not earlier ones have finished.
 func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	t.Helper()
-	replies := make([]reply, len(bodies))
-	due := time.NewTicker(10 * time.Millisecond)
+	replies, due := make([]reply, len(bodies)), time.NewTicker(10*time.Millisecond)
 	defer due.Stop()
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -190,8 +187,7 @@ func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	return replies
 }
 
-// replayed is a source of third parties' answers. They depend on the entity alone: some names have all facts, some have
-// a few, and for some the third party never responds.
+// replayed is a source of third parties' answers, which depend on the entity alone. Some never come.
 type replayed struct {
 	name  string
 	table []entity.Fact

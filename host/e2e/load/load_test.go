@@ -41,8 +41,7 @@ func loadScale() int {
 func TestSameDecisionAtAnyLoad(t *testing.T) {
 	bodies := sample(recordedBodies(t, 20_000), loadScale())
 	h := startLoadHost(t, bodies)
-	idle := h.answerAll(t, bodies)
-	capacity := h.capacity(t, bodies)
+	idle, capacity := h.answerAll(t, bodies), h.capacity(t, bodies)
 	occupyCores(t)
 
 	var refused, wrong int

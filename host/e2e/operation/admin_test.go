@@ -66,12 +66,10 @@ func TestAdmin(t *testing.T) {
 	expect.ErrorText(t, "an address that is taken", err, "address already in use")
 }
 
-// wantDocumentedMetrics looks for the metrics of docs/metrics.md, which package telemetry holds to the code. Those with
-// labels may be missing.
+// wantDocumentedMetrics looks for the metrics of docs/metrics.md. Those with labels may be missing.
 func wantDocumentedMetrics(t *testing.T, scraped string) {
 	t.Helper()
-	page := hosttest.ReadText(t, "../../../docs/metrics.md")
-	for line := range strings.Lines(page) {
+	for line := range strings.Lines(hosttest.ReadText(t, "../../../docs/metrics.md")) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | ")
 		_, labels, _ := strings.Cut(rest, " | ")
 		optional := !strings.HasPrefix(labels, " | ") || strings.Contains(labels, "Absent without ")
@@ -80,12 +78,10 @@ func wantDocumentedMetrics(t *testing.T, scraped string) {
 	}
 }
 
-// TestOperatorState looks at the operator's page of a host that answers checks, and then at that of one without a
-// database.
+// TestOperatorState looks at the operator's page of a host, and then at it without a database.
 func TestOperatorState(t *testing.T) {
 	t.Parallel()
-	dir := hosttest.DataDir(t)
-	proxy := storetest.NewProxy(t, postgrestest.Database(t))
+	dir, proxy := hosttest.DataDir(t), storetest.NewProxy(t, postgrestest.Database(t))
 	host := hosttest.StartHost(t, dir, proxy.URL, "--operator-token", hosttest.OperatorToken, "--test-checkout")
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, proxy.URL, "keys", "create", "--plan", "pro").Secret
 	const value = "paypa1-secure-login.xyz"
@@ -143,9 +139,8 @@ func TestFirstRun(t *testing.T) {
 	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
-			if err := os.RemoveAll(location); err != nil {
-				t.Error(err)
-			}
+			err := os.RemoveAll(location)
+			expect.That(t, err == nil, "%v", err)
 		}
 	})
 	host := hosttest.StartHost(t, dir, "")

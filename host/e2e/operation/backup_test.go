@@ -55,8 +55,7 @@ func runGuide(t *testing.T, commands, dir, database string, variables ...string)
 	return string(out)
 }
 
-// TestBackupAndRestore backs up a host under load with the commands of docs/operations.md, destroys the installation,
-// and restores it elsewhere with the commands of the guide.
+// TestBackupAndRestore backs up a host under load, destroys it, and restores it elsewhere, as docs/operations.md says.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedPostgres(t)
@@ -189,8 +188,7 @@ func readinessOf(t *testing.T, h *hosttest.HostProcess) string {
 	return fmt.Sprint(response.StatusCode, " ", text)
 }
 
-// wantLoss waits until a host is not ready because of a loss, and tries what an operator does: the loss must name the
-// references, and the host answers once it is accepted.
+// wantLoss waits until a host is not ready because of a loss, which names the references, and accepts it.
 func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, refs []string) {
 	t.Helper()
 	state := ""
@@ -243,8 +241,7 @@ func checksOf(t *testing.T, h *hosttest.HostProcess, key string, n int) (refs []
 	return refs
 }
 
-// An older copy of the database is found out by a host that starts, and by one that runs, as when a standby is promoted
-// before it has everything that was answered.
+// An older copy of the database is found out by a host that starts, and by one that runs.
 func TestOlderCopyOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for name, runs := range map[string]bool{"a host that starts": false, "a host that runs": true} {

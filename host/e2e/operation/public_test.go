@@ -57,8 +57,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 // verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
 func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database string) {
 	t.Helper()
-	keys := verifierKeys(t, dir, database)
-	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(verifierKeys(t, dir, database), "\n")))
 	var result struct {
 		Ref     string
 		Receipt json.RawMessage
@@ -99,8 +98,7 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 	none := filepath.Join(t.TempDir(), "none")
 	key := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
 	kept := hosttest.WriteFile(t, "checkpoint", []byte(checkpoint))
-	export := filepath.Join(t.TempDir(), "export.jsonl")
-	at := expect.Value(url.Parse(database))(t)
+	export, at := filepath.Join(t.TempDir(), "export.jsonl"), expect.Value(url.Parse(database))(t)
 	settings := at.Query()
 	settings.Set("default_transaction_read_only", "on")
 	at.RawQuery = settings.Encode()
@@ -147,8 +145,7 @@ func verifyInPython(t *testing.T, args ...string) (string, error) {
 	return string(text), err
 }
 
-// A host with a certificate serves HTTPS, takes a renewed certificate while it runs, and keeps the one before if the
-// new one is broken.
+// A host takes a renewed certificate while it runs, and keeps the one before if the new one is broken.
 func TestHTTPS(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
@@ -215,6 +212,5 @@ func fetch(t *testing.T, client *http.Client, url string) (*http.Response, strin
 	t.Helper()
 	response := expect.Value(client.Get(url))(t)
 	defer response.Body.Close()
-	text := expect.Value(io.ReadAll(response.Body))(t)
-	return response, string(text)
+	return response, string(expect.Value(io.ReadAll(response.Body))(t))
 }

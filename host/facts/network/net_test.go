@@ -146,8 +146,7 @@ func TestBlocklists(t *testing.T) {
 		"address in a list of domains' range": {"one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
 			true},
 	}, func(t *testing.T, tc testCase) {
-		server := resolvertest.Start(t, hosts+healthy+tc.zone)
-		source := twoLists(t, server)
+		source := twoLists(t, resolvertest.Start(t, hosts+healthy+tc.zone))
 		got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
 			wanting("net.listed", "net.domain_listed"))
 		expect.That(t, (err != nil) == tc.unknown, "error %v, want one: %v", err, tc.unknown)

@@ -120,8 +120,7 @@ func (r *registry) count(domain string) int {
 // observe returns all facts of an entity.
 func (r *registry) observe(t *testing.T, kind entity.Type, value string) (entity.Facts, error) {
 	t.Helper()
-	e := expect.Value(entity.Parse(kind, value, ""))(t)
-	return r.Observe(t.Context(), e, func(string) bool { return true })
+	return r.Observe(t.Context(), expect.Value(entity.Parse(kind, value, ""))(t), func(string) bool { return true })
 }
 
 // fetch observes a domain, waits until the fetcher has stored a new record, and returns the record.

@@ -266,8 +266,7 @@ func TestGraphFacts(t *testing.T) {
 // A source queries the store only for facts that a layer wants.
 func TestUnwantedFactsAreNotQueried(t *testing.T) {
 	t.Parallel()
-	m := &memoryStore{}
-	e := parse(t, entity.Domain, "example.org")
+	m, e := &memoryStore{}, parse(t, entity.Domain, "example.org")
 	none := func(string) bool { return false }
 	for _, observe := range []func(context.Context, entity.Entity, func(string) bool) (entity.Facts, error){
 		NewFeed(m, hasLists).Observe, NewGraph(m).Observe, NewSimilar(m, slog.New(slog.DiscardHandler)).Observe,

@@ -123,8 +123,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 // A list whose publisher confirms it expires later, without being read again.
 func TestSimilarFollowsExpiry(t *testing.T) {
 	t.Parallel()
-	m := &memoryStore{}
-	until := noon.Add(time.Hour)
+	m, until := &memoryStore{}, noon.Add(time.Hour)
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad, ExpiresAt: &until}, "secure-paypal-login.xyz")
 	s := newSimilar(t, m)
 	later := until.Add(time.Hour)

@@ -16,11 +16,9 @@ func FuzzAnswer(f *testing.F) {
 		m.SetQuestion("example.com.", rrtype)
 		m.Id, m.Response, m.Compress = 0, true, true
 		for _, line := range lines {
-			rr := expect.Value(dns.NewRR(line))(f)
-			m.Answer = append(m.Answer, rr)
+			m.Answer = append(m.Answer, expect.Value(dns.NewRR(line))(f))
 		}
-		packed := expect.Value(m.Pack())(f)
-		f.Add(rrtype, packed)
+		f.Add(rrtype, expect.Value(m.Pack())(f))
 	}
 	seed(dns.TypeA, "example.com. 60 IN CNAME b.example.", "b.example. 60 IN A 192.0.2.1")
 	seed(dns.TypeMX, `example.com. 60 IN MX 1 a\000b.example.`, "example.com. 60 IN MX 0 .")

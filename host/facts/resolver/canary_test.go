@@ -14,8 +14,7 @@ import (
 	"assay/registry/expect"
 )
 
-// TestFalseAnswers checks that nothing is learned from a server that gives false answers, also not from its earlier
-// answers, and that it is asked again when it is honest.
+// TestFalseAnswers checks that nothing is learned from a server that gives false answers, until it is honest again.
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -32,8 +31,7 @@ func TestFalseAnswers(t *testing.T) {
 	}, func(t *testing.T, tc testCase) {
 		server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
 		r := newResolver(t, resolver.Config{}, server)
-		// verify asks the server. Without a handler it is silent, and is not waited for once it was asked
-		// everything.
+		// verify asks the server. Without a handler it is silent, and is not waited for.
 		verify := func(h dns.HandlerFunc) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

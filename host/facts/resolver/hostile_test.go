@@ -38,9 +38,7 @@ func respond(rcode int) handler {
 func TestHostileResponses(t *testing.T) {
 	t.Parallel()
 	const genuine, forgedRecord = "192.0.2.1", "victim.example. 60 IN A 203.0.113.66"
-	rr := func(line string) dns.RR {
-		return expect.Value(dns.NewRR(line))(t)
-	}
+	rr := func(line string) dns.RR { return expect.Value(dns.NewRR(line))(t) }
 	type testCase struct {
 		handle handler
 		want   string // as describe formats it; "" for an error

@@ -74,12 +74,10 @@ func TestLateHost(t *testing.T) {
 	}
 }
 
-// TestLateTimers checks that a busy host takes its late timers neither for silence nor for servers that are down, and
-// that it does not use outdated answers instead.
+// TestLateTimers checks that a busy host takes its late timers neither for silence nor for servers that are down.
 func TestLateTimers(t *testing.T) {
 	t.Parallel()
-	server := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1")
-	c := newClock()
+	server, c := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1"), newClock()
 	r := New(Config{Servers: []string{server.Addr}, RetryAfter: time.Hour, Timeout: time.Hour, Now: c.Now,
 		After: c.After})
 	defer r.Close()
@@ -139,8 +137,7 @@ func TestOwnFailures(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswer checks that a response that has arrived by the end of the wait counts, although this host reads it
-// later.
+// A response that has arrived by the end of the wait counts, although this host reads it later.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
 	server := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)

@@ -43,9 +43,7 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 		cfg.ProbeInterval = patient
 	}
 	r := resolver.New(cfg)
-	t.Cleanup(func() {
-		expect.NoError(t, r.Close())
-	})
+	t.Cleanup(func() { expect.NoError(t, r.Close()) })
 	return r
 }
 
@@ -214,8 +212,7 @@ func TestStale(t *testing.T) {
 // TestAbandonedLookup checks that a query continues after its caller gave up, and serves the next caller.
 func TestAbandonedLookup(t *testing.T) {
 	t.Parallel()
-	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
-	released := make(chan struct{})
+	server, released := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), make(chan struct{})
 	server.Handle("a.example", func(w dns.ResponseWriter, r *dns.Msg) {
 		server.Wait(released)
 		_ = w.WriteMsg(server.Reply(r))
@@ -242,9 +239,8 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if _, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err != nil {
-				t.Error(err)
-			}
+			_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
+			expect.That(t, err == nil, "%v", err)
 		})
 	}
 	wg.Wait()

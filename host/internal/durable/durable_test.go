@@ -14,14 +14,11 @@ func TestWriteFile(t *testing.T) {
 	path := filepath.Join(dir, "memory")
 	for _, content := range []string{"a longer first one", "second", ""} {
 		expect.NoError(t, WriteFile(path, []byte(content)))
-		if got, err := os.ReadFile(path); err != nil || string(got) != content {
-			t.Errorf("the file contains %q, %v, want %q", got, err, content)
-		}
+		got, err := os.ReadFile(path)
+		expect.That(t, err == nil && string(got) == content, "the file contains %q, %v, want %q", got, err, content)
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("the file's mode is %v, %v", info.Mode(), err)
-	}
+	expect.That(t, err == nil && info.Mode() == 0o600, "the file's mode is %v, %v", info.Mode(), err)
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("the folder contains %v, %v", files, err)
 	}
@@ -33,13 +30,10 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memory")
 	expect.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
-	if err := WriteFile(path, []byte("text")); err == nil {
-		t.Error("a folder that is not empty was replaced by a file")
-	}
+	expect.Failure(t, WriteFile(path, []byte("text")), "a folder that is not empty was replaced by a file")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("the folder contains %v, %v", files, err)
 	}
-	if err := WriteFile(filepath.Join(dir, "missing", "memory"), nil); err == nil {
-		t.Error("a file was written into a folder that does not exist")
-	}
+	expect.Failure(t, WriteFile(filepath.Join(dir, "missing", "memory"), nil),
+		"a file was written into a folder that does not exist")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/registry/expect"
 )
 
 func TestParse(t *testing.T) {
@@ -47,9 +47,7 @@ func TestParse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := Parse("f", test.text)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("variables (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "variables", test.want, got)
 			if text := errorText(err); !strings.HasPrefix(text, test.err) || (text == "") != (test.err == "") {
 				t.Errorf("error %q, want %q", text, test.err)
 			}
@@ -80,13 +78,9 @@ func FuzzParse(f *testing.F) {
 		for _, v := range variables {
 			got[v.Name] = v.Value
 		}
-		if len(got) != len(variables) {
-			t.Fatalf("a variable is there twice: %v", variables)
-		}
+		expect.Must(t, len(got) == len(variables), "a variable is there twice: %v", variables)
 		for program, want := range map[string]map[string]string{"systemd": systemd(text), "podman": podman(text)} {
-			if !maps.Equal(got, want) {
-				t.Errorf("%q gives %v, but %s reads %v", text, got, program, want)
-			}
+			expect.That(t, maps.Equal(got, want), "%q gives %v, but %s reads %v", text, got, program, want)
 		}
 	})
 }

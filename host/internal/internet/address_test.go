@@ -3,6 +3,8 @@ package internet
 import (
 	"net/netip"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestSpecial(t *testing.T) {
@@ -27,13 +29,9 @@ func TestSpecial(t *testing.T) {
 		"2606:4700::1111": "",
 	}
 	for text, want := range cases {
-		if got := Special(netip.MustParseAddr(text)); got != want {
-			t.Errorf("Special(%s) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, "Special("+text+")", Special(netip.MustParseAddr(text)), want)
 	}
-	if got := Special(netip.Addr{}); got != "reserved" {
-		t.Errorf("the zero address is %q, want reserved", got)
-	}
+	expect.Equal(t, "the zero address", Special(netip.Addr{}), "reserved")
 }
 
 func TestPublic(t *testing.T) {
@@ -44,14 +42,9 @@ func TestPublic(t *testing.T) {
 		"2620:4f:8000::1": false, "64:ff9b::808:808": false, "fe80::1%eth0": false, "2a00:1450::1%eth0": false,
 		"::ffff:8.8.8.8": false,
 	} {
-		if got := Public(netip.MustParseAddr(text)); got != want {
-			t.Errorf("Public(%s) = %t, want %t", text, got, want)
-		}
+		expect.Equal(t, "Public("+text+")", Public(netip.MustParseAddr(text)), want)
 	}
-	if Public(netip.Addr{}) {
-		t.Error("the zero address is public")
-	}
-	if Special(netip.MustParseAddr("192.175.48.1")) != "" {
-		t.Error("an infrastructure address cannot belong to a host")
-	}
+	expect.That(t, !Public(netip.Addr{}), "the zero address is public")
+	expect.That(t, Special(netip.MustParseAddr("192.175.48.1")) == "",
+		"an infrastructure address cannot belong to a host")
 }

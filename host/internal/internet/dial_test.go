@@ -12,8 +12,7 @@ import (
 
 func TestGuardedDial(t *testing.T) {
 	t.Parallel()
-	own := expect.Value(url.Parse("http://127.0.0.1:1234/rdap"))(t)
-	dial := GuardedDial(own, nil)
+	dial := GuardedDial(expect.Value(url.Parse("http://127.0.0.1:1234/rdap"))(t), nil)
 	for _, address := range []string{
 		"127.0.0.1:443", "127.0.0.1:1235", "[::1]:443", "[::ffff:127.0.0.1]:443", "10.0.0.1:443", "169.254.169.254:443",
 		"[fd00:ec2::254]:443",
@@ -25,8 +24,7 @@ func TestGuardedDial(t *testing.T) {
 			conn.Close()
 		}
 		var refused *net.OpError
-		if err == nil || !errors.As(err, &refused) || !strings.Contains(err.Error(), "not a public address") {
-			t.Errorf("dial(%s) = %v, want a refusal", address, err)
-		}
+		expect.That(t, err != nil && errors.As(err, &refused) && strings.Contains(err.Error(), "not a public address"),
+			"dial(%s) = %v, want a refusal", address, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/internal/internet"
+	"assay/registry/expect"
 )
 
 func TestNetwork(t *testing.T) {
@@ -15,9 +16,7 @@ func TestNetwork(t *testing.T) {
 		"2001:db8:1:2::3/128": "2001:db8:1::/48",
 		"2001:db8:1:2::/64":   "2001:db8:1::/48",
 	} {
-		if got := internet.Network(netip.MustParsePrefix(client)).String(); got != want {
-			t.Errorf("the network of %s is %s, want %s", client, got, want)
-		}
+		expect.Equal(t, "the network of "+client, internet.Network(netip.MustParsePrefix(client)).String(), want)
 	}
 	if got := internet.Network(netip.Prefix{}); got.IsValid() {
 		t.Errorf("no client has the network %s", got)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestCache(t *testing.T) {
@@ -11,15 +13,13 @@ func TestCache(t *testing.T) {
 	c := New[string, int](3, 100)
 	get := func(key string, want int, known bool) {
 		t.Helper()
-		if got, ok := c.Get(key); ok != known || got != want {
-			t.Errorf("Get(%s) = %d, %v, want %d, %v", key, got, ok, want, known)
-		}
+		got, ok := c.Get(key)
+		expect.That(t, ok == known && got == want, "Get(%s) = %d, %v, want %d, %v", key, got, ok, want, known)
 	}
 	size := func(entries, bytes int) {
 		t.Helper()
-		if e, b := c.Size(); e != entries || b != bytes {
-			t.Errorf("%d entries of %d bytes, want %d of %d", e, b, entries, bytes)
-		}
+		e, b := c.Size()
+		expect.That(t, e == entries && b == bytes, "%d entries of %d bytes, want %d of %d", e, b, entries, bytes)
 	}
 	get("a", 0, false)
 	c.Put("a", 1, 10)
@@ -63,10 +63,7 @@ func TestCacheStaysWithinBounds(t *testing.T) {
 	}
 	wg.Wait()
 	entries, bytes := c.Size()
-	if entries == 0 || entries > 50 || bytes > 1000 {
-		t.Errorf("%d entries of %d bytes, want at most 50 of 1000", entries, bytes)
-	}
-	if len(c.byKey) != entries {
-		t.Errorf("%d keys for %d entries", len(c.byKey), entries)
-	}
+	expect.That(t, entries != 0 && entries <= 50 && bytes <= 1000, "%d entries of %d bytes, want at most 50 of 1000",
+		entries, bytes)
+	expect.That(t, len(c.byKey) == entries, "%d keys for %d entries", len(c.byKey), entries)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"assay/host/internal/plot"
+	"assay/registry/expect"
 )
 
 func TestPlot(t *testing.T) {
@@ -31,9 +32,7 @@ func TestPlot(t *testing.T) {
 		`<polyline class="curve" points="100.0,110.0 200.0,10.0 "/>`,
 		`<circle class="mark" cx="100.0" cy="10.0" r="3.0"><title>the largest</title></circle>`,
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the plot lacks %s:\n%s", want, got)
-		}
+		expect.That(t, strings.Contains(got, want), "the plot lacks %s:\n%s", want, got)
 	}
 }
 
@@ -52,12 +51,9 @@ func TestPlotEscapesTexts(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatalf("the plot is not well-formed: %v:\n%s", err, got)
-		}
-		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "script" {
-			t.Fatalf("the plot contains a script:\n%s", got)
-		}
+		expect.Must(t, err == nil, "the plot is not well-formed: %v:\n%s", err, got)
+		e, ok := token.(xml.StartElement)
+		expect.Must(t, !ok || e.Name.Local != "script", "the plot contains a script:\n%s", got)
 	}
 }
 
@@ -65,8 +61,7 @@ func TestLogarithmic(t *testing.T) {
 	t.Parallel()
 	scale := plot.Logarithmic(0.001, 1)
 	for v, want := range map[float64]float64{0: 0, 0.001: 0, 0.01: 1.0 / 3, 1: 1} {
-		if got := scale(v); math.Abs(got-want) > 1e-9 {
-			t.Errorf("the scale maps %g to %g, want %g", v, got, want)
-		}
+		got := scale(v)
+		expect.That(t, math.Abs(got-want) <= 1e-9, "the scale maps %g to %g, want %g", v, got, want)
 	}
 }

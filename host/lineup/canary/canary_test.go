@@ -197,8 +197,7 @@ func TestWatchLooksUpMissingFacts(t *testing.T) {
 	expect.Equal(t, "checks with this outcome", h.outcomes[Same], 1)
 }
 
-// A check that says nothing about a canary is not counted: of a value that was counted before, and one that an override
-// decided.
+// A check of a value that was counted before, or that an override decided, says nothing about a canary.
 func TestWatchIgnores(t *testing.T) {
 	t.Parallel()
 	layer := layerOf("layer", "layer", points(50))
@@ -214,8 +213,7 @@ func TestWatchIgnores(t *testing.T) {
 		"outcomes %v, withdrawn %q", h.outcomes, h.reasons)
 }
 
-// Another canary, or one compared with another lineup, starts from nothing. A check of a canary that has ended is not
-// counted.
+// Another canary or base starts from nothing. A check of a canary that has ended is not counted.
 func TestWatchStartsAgain(t *testing.T) {
 	t.Parallel()
 	layer := layerOf("layer", "layer", points(50))
@@ -317,8 +315,7 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// Whatever share a canary flips, from twice its limit on, few verdicts are wrong before a host withdraws it. That is
-// why hosts need not add up what they count.
+// Whatever share a canary flips, from twice its limit on, a host alone withdraws it after few wrong verdicts.
 func TestFlipsUntilWithdrawal(t *testing.T) {
 	t.Parallel()
 	for every := 1; every <= 50; every++ {
@@ -328,8 +325,7 @@ func TestFlipsUntilWithdrawal(t *testing.T) {
 	}
 }
 
-// Chance withdraws a canary that is just at its limit in at most one of a thousand cases, although it is examined after
-// each of many checks.
+// Chance withdraws a canary that is just at its limit in at most one of a thousand cases.
 func TestChanceRarelyWithdraws(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -153,8 +153,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A layer that goes on is found again after a while, as its step may have failed. A lineup that was swapped in begins
-// without counts.
+// A layer that goes on is found again after a while. A lineup that was swapped in begins without counts.
 func TestFoundAgain(t *testing.T) {
 	t.Parallel()
 	d := &day{demotion.NewWatch(), start}

@@ -245,8 +245,7 @@ func (s *stopping) BeatHost(ctx context.Context, _, _ string, _ fleet.State) (in
 }
 func (s *stopping) RemoveHost(context.Context, string) error { s.removed = true; return nil }
 
-// A host that stops during a beat waits for it. The database would store a beat that was given up after the removal,
-// and the other hosts would wait for a host that is gone.
+// A host that stops during a beat waits for it: a beat that is stored after its removal would bring it back.
 func TestBeatEndsBeforeRemoval(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -251,8 +251,7 @@ func TestVariations(t *testing.T) {
 	expect.That(t, n <= maxVariations, "%d variations", n)
 }
 
-// A layer that fails for long names passes its only case and fails for variations of it, in its tests, in measurements
-// and in its passport.
+// A layer that fails for long names passes its only case, and fails for variations of it wherever these are tried.
 func TestVariationsFindFailures(t *testing.T) {
 	t.Parallel()
 	m := packed(t, sections("\x01\x05assay\x04fact\x00\x01", "\x01\x00", "", "\x01",

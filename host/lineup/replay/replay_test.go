@@ -14,8 +14,7 @@ import (
 	"assay/registry/expect"
 )
 
-// TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with the
-// candidate in force.
+// TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with it.
 func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 	t.Parallel()
 	local, status := pointsOf("entity.value", 3), pointsOf("dns.status", 3)
@@ -271,8 +270,7 @@ func TestFailsReferences(t *testing.T) {
 	}
 }
 
-// Layers are called in turns. At the deadline the report has the newest checks, and a replay that was
-// cancelled has no report.
+// Layers are called in turns. At the deadline the report has the newest checks; a cancelled replay has none.
 func TestReplayTakesTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

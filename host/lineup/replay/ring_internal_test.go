@@ -223,9 +223,8 @@ func TestRingIsSafeForConcurrentUse(t *testing.T) {
 			for range 50 {
 				r.Erase(named("abcdefgh"[i]))
 				r.newest(func(c remembered) bool {
-					if _, err := decode(c.content); err != nil {
-						t.Error(err)
-					}
+					_, err := decode(c.content)
+					expect.That(t, err == nil, "%v", err)
 					return true
 				})
 			}
@@ -257,8 +256,7 @@ func TestContentIsKept(t *testing.T) {
 	expect.NoDiff(t, "result", want, got)
 }
 
-// FuzzDecode reads damaged contents: decode reports an error instead of a panic, and what it accepts is what encode
-// writes.
+// FuzzDecode reads damaged contents: decode reports an error instead of a panic.
 func FuzzDecode(f *testing.F) {
 	record := recorded('a', start)
 	record.Decision.Layers = []check.Outcome{{Score: 3, Signals: []check.Signal{{Points: 3, Code: "a:b:c"}}}}
@@ -270,8 +268,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkRemember measures what remembering adds to a check: a domain with the facts of all sources and eleven
-// layers.
+// BenchmarkRemember measures what remembering adds to a check with the facts of all sources and eleven layers.
 func BenchmarkRemember(b *testing.B) {
 	record := recorded('a', start)
 	for i := range 30 {

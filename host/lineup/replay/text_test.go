@@ -86,8 +86,7 @@ func TestReportText(t *testing.T) {
 			if *update {
 				expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 			}
-			want := expect.Value(os.ReadFile(file))(t)
-			expect.NoDiff(t, "result", string(want), text.String())
+			expect.NoDiff(t, "result", string(expect.Value(os.ReadFile(file))(t)), text.String())
 		})
 	}
 }
@@ -96,9 +95,7 @@ func TestReportText(t *testing.T) {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	a, b := reports()
-	text := func(r *replay.Report) json.RawMessage {
-		return expect.Value(json.Marshal(r))(t)
-	}
+	text := func(r *replay.Report) json.RawMessage { return expect.Value(json.Marshal(r))(t) }
 	stored := expect.Value(replay.MergeStored(text(a), nil, text(b), text(a)))(t)
 	expect.Failure(t, expect.ErrorOf(replay.MergeStored(json.RawMessage("{"))), "a damaged report was merged")
 	want := replay.Merge(a, b, a)
@@ -188,8 +185,7 @@ func TestShadowReport(t *testing.T) {
 	merged := func(revision int64) *replay.ShadowReport {
 		var stored []json.RawMessage
 		for _, tally := range []*replay.Tally{&a, &b} {
-			text := expect.Value(tally.JSON())(t)
-			stored = append(stored, text)
+			stored = append(stored, expect.Value(tally.JSON())(t))
 		}
 		return expect.Value(replay.MergeShadows(revision, stored...))(t)
 	}
@@ -208,8 +204,7 @@ func TestShadowReport(t *testing.T) {
 	if *update {
 		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 	}
-	golden := expect.Value(os.ReadFile(file))(t)
-	expect.NoDiff(t, "result", string(golden), text.String())
+	expect.NoDiff(t, "result", string(expect.Value(os.ReadFile(file))(t)), text.String())
 	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {
 		t.Errorf("revision 8: %+v", r)
 	}
@@ -290,8 +285,7 @@ func newHost(l *check.Lineup) *host {
 func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (entity.Facts, []string, error) {
 	facts := entity.Facts{}
 	if slices.Contains(wanted, "dns.status") {
-		last := e.Value[len(e.Value)-1]
-		facts["dns.status"] = string(make([]byte, last%32))
+		facts["dns.status"] = string(make([]byte, e.Value[len(e.Value)-1]%32))
 	}
 	return facts, nil, nil
 }

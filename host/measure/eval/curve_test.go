@@ -36,12 +36,7 @@ func TestAUC(t *testing.T) {
 		benign, malicious []float64
 		auc, low, high    float64
 	}{
-		// Three of four pairs are in order. The placements are 1 and 1/2 for both labels, so the variance is
-		// 1/8/2 + 1/8/2.
-		{"three of four pairs", []float64{.1, .4}, []float64{.35, .8}, .75, .75 - 1.959963984540054*math.Sqrt(.125), 1},
 		{"fully separated", []float64{1, 2}, []float64{3, 4}, 1, 1, 1},
-		// Ties count as half: (1 + .5 + .5 + 0) / 4. The interval is clamped to 0..1.
-		{"ties", []float64{1, 2}, []float64{2, 1}, .5, 0, 1},
 		{"one of each", []float64{1}, []float64{2}, 1, undefined, undefined},
 		{"no malicious rows", []float64{1, 2}, nil, undefined, undefined, undefined},
 		{"no benign rows", nil, []float64{1, 2}, undefined, undefined, undefined},

@@ -72,10 +72,14 @@ func (s *sampleBuilder) draw(random *rand.Rand, t entity.Type, n int, bias, a, b
 	}
 }
 
+func (s *sampleBuilder) scored(t *testing.T) []eval.Scored {
+	t.Helper()
+	return expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+}
+
 func (s *sampleBuilder) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
 	t.Helper()
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-	return expect.Value(eval.FitLineup(s.lineup, scored, o))(t)
+	return expect.Value(eval.FitLineup(s.lineup, s.scored(t), o))(t)
 }
 
 // unlimited returns options without limits on false positives.
@@ -85,8 +89,7 @@ func unlimited(prevalence float64) eval.FitOptions {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// TestFitRecovers checks that the fit recovers the weights that the labels of each type were drawn with. Only the bias
-// depends on the prevalence.
+// TestFitRecovers checks that the fit recovers the weights of the labels. Only the bias depends on the prevalence.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
 	s := newSample()
@@ -114,8 +117,7 @@ func TestFitRecovers(t *testing.T) {
 // A layer whose scores clear gets the weight that the labels were drawn with.
 func TestFitRecoversClearing(t *testing.T) {
 	t.Parallel()
-	s := newSample()
-	random := rand.New(rand.NewPCG(11, 12))
+	s, random := newSample(), rand.New(rand.NewPCG(11, 12))
 	for range 3000 {
 		x, y := random.IntN(101), random.IntN(101)
 		odds := math.Exp(-1 + 4*float64(x)/100 - 3*float64(y)/100)
@@ -251,8 +253,7 @@ func TestFitOnly(t *testing.T) {
 	}
 }
 
-// Cross-validation by source reveals a layer that detects a single source. A source with nearly all rows of a label is
-// divided by letters.
+// Cross-validation by source reveals a layer that detects a single source. A dominant source is divided by letters.
 func TestFolds(t *testing.T) {
 	t.Parallel()
 	s := newSample()
@@ -321,8 +322,7 @@ func TestFitRejects(t *testing.T) {
 		for _, malicious := range c.labels {
 			s.add(entity.Domain, malicious, "", 50)
 		}
-		scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
+		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, s.scored(t), unlimited(.1))), c.text)
 	})
 }
 

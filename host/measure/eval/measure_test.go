@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,70 +122,17 @@ func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval
 	return r
 }
 
-// TestMeasure checks figures computed by hand. The domains' fused scores are 2, 2, 17, 83 (log-odds 1.6) and 3 for
-// benign ones, and 100 (5.6), 83, 50 and 2 for malicious ones.
-func TestMeasure(t *testing.T) {
-	t.Parallel()
-	f, rows := example()
-	r := measure(t, f, rows, eval.Options{Worst: 100})
-	expect.Must(t, len(r.Types) == 2 && r.Types[0].Type == entity.Domain && r.Types[1].Type == entity.Phone, "types %v",
-		r.Types)
-	d := r.Types[0]
-	expect.That(t, d.N == 9 && d.Positives == 4 && d.Invalid.Malicious == 1 && d.Invalid.Benign == 0,
-		"%d rows, %d positives, invalid %+v", d.N, d.Positives, d.Invalid)
-	// Of 20 pairs: 100 beats 5; 83 beats 4 and ties with 1; 50 beats 4; 2 ties with 2.
-	want := (5 + 4.5 + 4 + 1) / 20.0
-	expect.That(t, near(float64(d.AUC), want), "AUC %v, want %v", d.AUC, want)
-	expect.That(t, d.Recall1 == .25 && d.Threshold1 == 100 && d.FPR1 == 0 && d.Recall01 == .25,
-		"recall %v from %v at %v; %v", d.Recall1, d.Threshold1, d.FPR1, d.Recall01)
-	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
-		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
-		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
-	expect.NoDiff(t, "bands", map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands)
-	b := d.Bands.Review
-	expect.That(t, b.TruePositives == 3 && b.FalsePositives == 1 && b.FalseNegatives == 1 && b.TrueNegatives == 4 &&
-		b.Recall == .75 && b.FPR == .2, "from review on: %+v", b)
-	expect.That(t, d.Histogram.Benign[2] == 2 && d.Histogram.Benign[83] == 1 && d.Histogram.Malicious[100] == 1 &&
-		d.Histogram.Malicious[2] == 1, "histogram %+v", d.Histogram)
-
-	first, second, silent := d.Layers[0], d.Layers[1], d.Layers[2]
-	// Alone: 0, 0, 30, 60, 0 against 90, 60, 50, 0.
-	if want := (5 + 4.5 + 4 + 1.5) / 20; !near(float64(first.AUC), want) || first.Recall1 != .25 || first.Scored != 5 {
-		t.Errorf("first alone: %+v", first)
-	}
-	// Without first: 2, 2, 2, 4, 3 against 17, 4, 2, 2.
-	if want := (5 + 4.5 + 1.5 + 1.5) / 20; !near(float64(first.Without.AUC), want) || first.Without.Recall1 != .25 {
-		t.Errorf("without first: %+v", first.Without)
-	}
-	// Without second: 2, 2, 17, 69, 2 against 96, 69, 50, 2.
-	expect.That(t, second.Scored == 4 && second.Without.Bands.Block.FalsePositives == 0 &&
-		second.Without.Bands.Block.TruePositives == 1 && second.Without.AUC == .75, "second: %+v", second)
-	expect.That(t, silent.AUC == .5 && silent.Abstained == 9 && silent.Without.AUC == d.AUC, "silent: %+v", silent)
-	expect.Equal(t, "phone numbers have", len(r.Types[1].Layers), 1)
-}
-
-// TestCalibration checks figures computed by hand, for benign scores 2, 2, 17, 83, 3 and malicious ones 100, 83, 50, 2.
+// TestCalibration checks a figure computed by hand, for benign scores 2, 2, 17, 83, 3 and bad ones 100, 83, 50, 2.
+// At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	c := measure(t, f, rows, eval.Options{}).Types[0].Calibration
-	brier := (3*.02*.02 - .02*.02 + .03*.03 + .17*.17 + .83*.83 + 0 + .17*.17 + .5*.5 + .98*.98) / 9
-	// Bins: 2, 2, 3 and a malicious 2 in 0-9; 17 in 10-19; a malicious 50 in 50-59; 83 of each label in 80-89; a
-	// malicious 100 in 90-100.
-	ece := ((1 - .09) + .17 + .5 + (1.66 - 1) + 0) / 9
-	expect.That(t, near(float64(c.Prevalence), 4.0/9) && near(float64(c.Brier), brier) && near(float64(c.ECE), ece),
-		"%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
-	b := c.Bins[0]
-	expect.That(t, b.N == 4 && near(float64(b.Predicted), .0225) && b.Observed == .25 && c.Bins[9].To == 100 &&
-		c.Bins[9].N == 1 && !c.Bins[2].Predicted.Defined(), "bins %+v", c.Bins)
-	// At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
-	c = measure(t, f, rows, eval.Options{Prevalence: .1}).Types[0].Calibration
-	brier = .9/5*(2*.02*.02+.03*.03+.17*.17+.83*.83) + .1/4*(.17*.17+.5*.5+.98*.98)
-	expect.That(t, c.Prevalence == .1 && near(float64(c.Brier), brier), "at 10%%: Brier %v, want %v", c.Brier, brier)
+	c := measure(t, f, rows, eval.Options{Prevalence: .1}).Types[0].Calibration
+	brier := .9/5*(2*.02*.02+.03*.03+.17*.17+.83*.83) + .1/4*(.17*.17+.5*.5+.98*.98)
+	expect.That(t, c.Prevalence == .1 && near(float64(c.Brier), brier), "Brier %v, want %v", c.Brier, brier)
 }
 
-// A row on which a layer fails counts with the score that the API would return, and with a warning. It is scored once,
-// because the failure depends on the row alone.
+// A row on which a layer fails counts with the score that the API would return, and with a warning, and is scored once.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
@@ -221,39 +169,38 @@ func TestSingleLabel(t *testing.T) {
 					"AUC %v, recall %v", typed.AUC, typed.Recall1)
 			}
 			expect.That(t, name == "none" || len(r.Warnings) != 0, "there is no warning")
-			for format, write := range formats(r) {
-				if text := write(t); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-					t.Errorf("%s contains an undefined number:\n%s", format, text)
-				}
+			for format, text := range written(t, r) {
+				expect.That(t, !strings.Contains(text, "NaN") && !strings.Contains(text, "Inf"),
+					"%s contains an undefined number:\n%s", format, text)
 			}
 		})
 	}
 }
 
-// formats returns a function for each format that writes the report.
-func formats(r *eval.Report) map[string]func(*testing.T) string {
-	written := func(t *testing.T, b *bytes.Buffer, err error) string {
-		t.Helper()
-		expect.NoError(t, err)
-		return b.String()
-	}
-	return map[string]func(*testing.T) string{
-		"report.txt":  func(t *testing.T) string { var b bytes.Buffer; return written(t, &b, r.WriteText(&b)) },
-		"report.html": func(t *testing.T) string { var b bytes.Buffer; return written(t, &b, r.WriteHTML(&b)) },
-		"report.json": func(t *testing.T) string {
-			data, err := json.MarshalIndent(r, "", " ")
-			return written(t, bytes.NewBuffer(append(data, '\n')), err)
-		},
-	}
+// report is one that can be written in each format.
+type report interface {
+	WriteText(w io.Writer) error
+	WriteHTML(w io.Writer) error
 }
 
+// written returns a report in each format.
+func written(t *testing.T, r report) map[string]string {
+	t.Helper()
+	var text, page bytes.Buffer
+	expect.NoError(t, r.WriteText(&text))
+	expect.NoError(t, r.WriteHTML(&page))
+	data := expect.Value(json.MarshalIndent(r, "", " "))(t)
+	return map[string]string{"txt": text.String(), "html": page.String(), "json": string(data) + "\n"}
+}
+
+// TestGolden compares all figures of the example with recorded ones.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	r := measure(t, f, rows, eval.Options{Worst: 2})
 	r.Skipped = 1
-	for name, write := range formats(r) {
-		golden(t, name, write(t))
+	for format, text := range written(t, r) {
+		golden(t, "report."+format, text)
 	}
 }
 
@@ -264,8 +211,7 @@ func golden(t *testing.T, name, got string) {
 	if *update {
 		expect.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want := expect.Value(os.ReadFile(file))(t)
-	expect.NoDiff(t, name, string(want), got)
+	expect.NoDiff(t, name, string(expect.Value(os.ReadFile(file))(t)), got)
 }
 
 // The figures of a single type are at the top level.
@@ -320,9 +266,8 @@ func TestUnknownFacts(t *testing.T) {
 	f, rows := example()
 	f.unknown = "bank.example"
 	r := measure(t, f, rows, eval.Options{})
-	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
-		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
-	}
+	expect.That(t, r.Types[0].Unknown == 1 && strings.Contains(strings.Join(r.Warnings, "\n"),
+		"did not respond in time: 1"), "%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
 }
 
 // A held-out score replaces the layer's own in every figure, and in the explanation of errors.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +18,7 @@ import (
 	"assay/registry/expect"
 )
 
-// pluginSample has domains that layer a finds in part, each with other letters, and those of the layer to measure,
-// which is the last.
+// pluginSample has domains that layer a finds in part. The layer to measure is the last.
 func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sampleBuilder {
 	s, random := newSample(), rand.New(rand.NewPCG(3, 4))
 	for i := range 1200 {
@@ -37,9 +35,8 @@ func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sam
 func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
 	t.Helper()
 	s.lineup.Traced = "idle"
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
 	fits := []string{}
-	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
+	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, s.scored(t), unlimited(.3), 2,
 		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) }))(t)
 	expect.That(t, len(fits) == 2 && strings.HasSuffix(fits[1], " domain with the layer"), "progress %q", fits)
 	return r
@@ -63,8 +60,7 @@ func TestMeasurePlugin(t *testing.T) {
 		"nothing": {func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 }, true, -.1, .1},
 		"a copy":  {func(_ *rand.Rand, _ bool, a int) int { return a }, true, 1, 1},
 	} {
-		r := pluginSample(test.score).plugin(t)
-		d := r.Types[0]
+		d := pluginSample(test.score).plugin(t).Types[0]
 		expect.That(t, d.AUCGain.Noise == test.noise && d.Recall1.Noise == test.noise && (test.noise ||
 			d.AUCGain.Value >= .05 && d.Recall1.Value >= .2), "%s: AUC %+v, recall %+v", name, d.AUCGain, d.Recall1)
 		expect.That(t, d.AUCGain.Interval[0] <= d.AUCGain.Value && d.AUCGain.Interval[1] >= d.AUCGain.Value,
@@ -101,8 +97,7 @@ func TestPluginSistersCountOnce(t *testing.T) {
 		s := newSample()
 		for i := range 400 {
 			malicious := i%4 == 0
-			hit := malicious && i%8 == 0
-			value := fmt.Sprintf("n%05d.example", i)
+			hit, value := malicious && i%8 == 0, fmt.Sprintf("n%05d.example", i)
 			if hit && sisters {
 				value = fmt.Sprintf("%s%d.example", []string{"campa", "other"}[i/200], 1000+i)
 			}
@@ -132,11 +127,9 @@ func TestPluginRows(t *testing.T) {
 	s.add(entity.Email, true, "feed", 1)
 	s.add(entity.Email, true, "feed", 1)
 	r := s.plugin(t)
-	if len(r.Types) != 1 || r.Types[0].N != 1200 || !slices.ContainsFunc(r.Warnings, func(w string) bool {
-		return strings.HasPrefix(w, "email: nothing can be measured")
-	}) {
-		t.Errorf("%d types, warnings %q", len(r.Types), r.Warnings)
-	}
+	expect.That(t, len(r.Types) == 1 && r.Types[0].N == 1200 && slices.ContainsFunc(r.Warnings,
+		func(w string) bool { return strings.HasPrefix(w, "email: nothing can be measured") }), "%d types, warnings %q",
+		len(r.Types), r.Warnings)
 	errors := r.Types[0].Errors
 	expect.That(t, len(errors.Benign) == 2 && errors.Benign[0].Score >= errors.Benign[1].Score &&
 		errors.Benign[0].Score >= 20 && len(errors.Malicious) == 2 && errors.Malicious[0].Score == 0, "%+v", errors)
@@ -149,7 +142,7 @@ func TestPluginPromises(t *testing.T) {
 	t.Parallel()
 	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 })
 	s.lineup.Traced = "idle"
-	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+	scored := s.scored(t)
 	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
 		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil))(t)
@@ -180,21 +173,17 @@ func TestPluginGolden(t *testing.T) {
 		return 0
 	})
 	s.lineup.Traced = "idle"
-	scored, err := eval.Run(t.Context(), signalling{table{s.lineup.Layers, s.scores}}, s.lineup, s.rows, 0, nil)
-	expect.NoError(t, err)
+	scorer := signalling{table{s.lineup.Layers, s.scores}}
+	scored := expect.Value(eval.Run(t.Context(), scorer, s.lineup, s.rows, 0, nil))(t)
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
 	expect.NoError(t, r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
 		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
 			Absent: []string{"dns.a"}, Log: []string{"a line\nand another"}}, nil
 	}))
-	var text, page bytes.Buffer
-	expect.NoError(t, r.WriteText(&text))
-	expect.NoError(t, r.WriteHTML(&page))
-	data := expect.Value(json.MarshalIndent(r, "", " "))(t)
-	golden(t, "plugin.txt", text.String())
-	golden(t, "plugin.html", page.String())
-	golden(t, "plugin.json", string(data)+"\n")
+	for format, text := range written(t, r) {
+		golden(t, "plugin."+format, text)
+	}
 }
 
 func TestReadRow(t *testing.T) {

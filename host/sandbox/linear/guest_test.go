@@ -67,7 +67,6 @@ func join(parts ...[]byte) []byte  { return slices.Concat(parts...) }
 func uleb(v uint64) []byte         { return binary.AppendUvarint(nil, v) }
 func sized(b []byte) []byte        { return join(uleb(uint64(len(b))), b) }
 func vector(items [][]byte) []byte { return join(uleb(uint64(len(items))), join(items...)) }
-func pagesOf(n uint64) uint64      { return n * pageSize }
 
 func contentOf(m *Memory) []byte { return m.reservation.bytes(m.size) }
 
@@ -121,7 +120,7 @@ func (e *engine) start(t testing.TB) *guest {
 
 func (e *engine) instantiate() (*guest, error) {
 	definition := e.compiled.ExportedMemories()["memory"]
-	memory, err := e.images.Reserve(pagesOf(uint64(definition.Min())), pagesOf(limitPages))
+	memory, err := e.images.Reserve(uint64(definition.Min())*pageSize, limitPages*pageSize)
 	if err != nil {
 		return nil, err
 	}

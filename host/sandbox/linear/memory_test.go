@@ -10,17 +10,6 @@ import (
 	"assay/registry/expect"
 )
 
-// forEachStrategy runs a test with every strategy.
-func forEachStrategy(t *testing.T, test func(t *testing.T, s strategy)) {
-	t.Helper()
-	for name, s := range strategies() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, s)
-		})
-	}
-}
-
 func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 	t.Parallel()
 	const pages, end = 48, 48 * pageSize
@@ -47,7 +36,7 @@ func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 			}
 		},
 	}
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		g := newEngine(t, assemble(pages), s).start(t)
 		for i := range contentOf(g.memory) { // all pages differ
 			if i >= 2*activeAt {
@@ -61,20 +50,10 @@ func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 			for name, write := range tests {
 				write(t, g)
 				g.restore(t)
-				got := contentOf(g.memory)
-				expect.Must(t, bytes.Equal(got, want), "%s: byte %d differs", name, firstDifference(got, want))
+				expect.Must(t, bytes.Equal(contentOf(g.memory), want), "%s: the content differs", name)
 			}
 		}
 	})
-}
-
-func firstDifference(a, b []byte) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return min(len(a), len(b))
 }
 
 func TestGrowth(t *testing.T) {
@@ -92,7 +71,7 @@ func TestGrowth(t *testing.T) {
 		"far beyond":   {0xffff, failed, 3},
 		"by minus one": {failed, failed, 3},
 	}
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		for name, test := range tests {
 			g := newEngine(t, assemble(3), s).startWithSnapshot(t)
 			for range 3 { // each call finds the memory as it was, and grows it again
@@ -118,7 +97,7 @@ func TestGrowth(t *testing.T) {
 
 func TestGrowthBeforeSnapshot(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		g := newEngine(t, assemble(1), s).start(t)
 		g.call(t, "poke", 8, 1)
 		g.call(t, "grow", 5)
@@ -147,13 +126,11 @@ func TestReserveRejectsBadSizes(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize))(t)
 		m.Allocate(0, 0)
 		func() {
-			defer func() {
-				expect.That(t, recover() != nil, "two instantiations were accepted")
-			}()
+			defer func() { expect.That(t, recover() != nil, "two instantiations were accepted") }()
 			m.Allocate(0, 0)
 		}()
 		expect.That(t, len(m.Reallocate(3*pageSize)) == 3*pageSize && m.Reallocate(2*pageSize) == nil &&
@@ -175,7 +152,7 @@ func TestMisuse(t *testing.T) {
 
 func TestEmptyMemory(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		for _, maxBytes := range []uint64{0, pageSize} {
 			m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes))(t)
 			expect.That(t, m.Reallocate(0) != nil, "reallocating 0 bytes failed")
@@ -183,8 +160,7 @@ func TestEmptyMemory(t *testing.T) {
 			expect.Error(t, "Restore returns", m.Restore(), nil)
 			if maxBytes > 0 {
 				expect.That(t, m.Reallocate(maxBytes) != nil, "memory did not grow")
-				err := m.Restore()
-				expect.That(t, err != nil, "growth was undone in a memory of no module")
+				expect.That(t, m.Restore() != nil, "growth was undone in a memory of no module")
 			}
 			m.Free()
 		}
@@ -193,9 +169,8 @@ func TestEmptyMemory(t *testing.T) {
 
 func TestInstancesShareOneImage(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		e := newEngine(t, assemble(3), s)
-		guests := make([]*guest, 100)
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
+		e, guests := newEngine(t, assemble(3), s), make([]*guest, 100)
 		for i := range guests {
 			guests[i] = e.startWithSnapshot(t)
 		}
@@ -222,7 +197,7 @@ func TestInstancesShareOneImage(t *testing.T) {
 
 func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		e := newEngine(t, assemble(3), s)
 		var guests []*guest
 		for i := range uint64(4) {
@@ -247,7 +222,7 @@ func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 
 func TestFreeKeepsSharedImage(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		e := newEngine(t, assemble(3), s)
 		a, b := e.startWithSnapshot(t), e.startWithSnapshot(t)
 		want := slices.Clone(contentOf(b.memory))
@@ -268,7 +243,7 @@ func TestFreeKeepsSharedImage(t *testing.T) {
 // Instances start, run and end concurrently, as in a pool under load.
 func TestConcurrentInstances(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		e := newEngine(t, assemble(3), s)
 		var wg sync.WaitGroup
 		for worker := range uint64(8) {

@@ -179,8 +179,7 @@ func pagemapFile(t *testing.T, first uintptr, entry []byte, count int) int {
 
 func TestImageFileIsSealed(t *testing.T) {
 	t.Parallel()
-	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
-	descriptor := g.memory.image.file.descriptor
+	descriptor := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t).memory.image.file.descriptor
 	expect.Error(t, "writing", expect.ErrorOf(unix.Pwrite(descriptor, []byte("x"), 0)), unix.EPERM)
 	for _, size := range []int64{0, 2 * pageSize} {
 		err := unix.Ftruncate(descriptor, size)
@@ -203,7 +202,7 @@ func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 
 func TestMemoryDoesNotMove(t *testing.T) {
 	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
+	expect.Each(t, strategies(), func(t *testing.T, s strategy) {
 		g := newEngine(t, assemble(3), s).start(t)
 		view, _ := g.Memory().Read(0, 3*pageSize)
 		g.call(t, "grow", 1)
@@ -228,10 +227,8 @@ func countResources(t *testing.T) (c resources) {
 	t.Helper()
 	maps := expect.Value(os.ReadFile("/proc/self/maps"))(t)
 	c.maps, c.memfds = strings.Count(string(maps), "\n"), strings.Count(string(maps), fileName)
-	descriptors := expect.Value(os.ReadDir("/proc/self/fd"))(t)
-	c.descriptors = len(descriptors)
-	statm := expect.Value(os.ReadFile("/proc/self/statm"))(t)
-	expect.Value(fmt.Sscan(string(statm), &c.addresses))(t)
+	c.descriptors = len(expect.Value(os.ReadDir("/proc/self/fd"))(t))
+	expect.Value(fmt.Sscan(string(expect.Value(os.ReadFile("/proc/self/statm"))(t)), &c.addresses))(t)
 	c.addresses *= os.Getpagesize()
 	return c
 }

@@ -78,8 +78,7 @@ func newProgramRuntime(t testing.TB) wazero.Runtime {
 	return r
 }
 
-// execute instantiates a program and calls it with some arguments. It returns what the program did and the value of the
-// global count.
+// execute calls a program with some arguments. It returns what the program did and the value of the global count.
 func execute(t *testing.T, r wazero.Runtime, program wazero.CompiledModule, x *execution) (o observation, count int64) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), executionKey{}, x)
@@ -125,8 +124,7 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	}
 	metered := func(p policy) wazero.CompiledModule {
 		t.Helper()
-		m := expect.Value(instrument(newProgram(choices, false), DefaultLimits(), p))(t)
-		return compile(m.Wasm)
+		return compile(expect.Value(instrument(newProgram(choices, false), DefaultLimits(), p))(t).Wasm)
 	}
 	plain, counted := compile(newProgram(choices, false)), compile(newProgram(choices, true))
 	defer plain.Close(t.Context())

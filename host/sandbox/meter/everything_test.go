@@ -1,14 +1,13 @@
 package meter
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
@@ -76,9 +75,7 @@ func through(table, at byte) []byte { return add(0x41, 5, 0x41, at, opCallIndire
 func three(a, b, c int64) []byte {
 	return cat([]byte{0x41}, s(a), []byte{0x41}, s(b), []byte{0x41}, s(c))
 }
-func stored(op byte, at int64) []byte {
-	return add(cat([]byte{0x41}, s(at), []byte{op, 0, 0})...)
-}
+func stored(op byte, at int64) []byte { return add(cat([]byte{0x41}, s(at), []byte{op, 0, 0})...) }
 
 // runCode returns the body of run. Local 0 is the argument, local 1 the i64 accumulator, local 2 an i32.
 func runCode() []byte {
@@ -121,76 +118,35 @@ func runCode() []byte {
 	)
 }
 
-// behaviour is everything that a host can observe of a series of calls.
-type behaviour struct {
-	Results [][]uint64
-	Traps   []bool
-	Memory  [sha256.Size]byte
-	Globals map[string]uint64
-}
-
-type guestCall struct {
-	name string
-	args []uint64
-}
-
-func calls(name string, args ...uint64) (list []guestCall) {
-	for _, a := range args {
-		list = append(list, guestCall{name, []uint64{a}})
-	}
-	return list
-}
-
-func observe(t *testing.T, h *testHost, wasm []byte, globals []string, calls []guestCall) behaviour {
-	t.Helper()
-	m := h.mustStart(t, wasm)
-	b := behaviour{Globals: map[string]uint64{}}
-	for _, c := range calls {
-		results, err := m.ExportedFunction(c.name).Call(context.Background(), c.args...)
-		b.Results, b.Traps = append(b.Results, results), append(b.Traps, err != nil)
-		expect.Must(t, !errors.Is(err, errOutOfFuel), "%v", err)
-	}
-	if m.Memory() != nil {
-		memory, _ := m.Memory().Read(0, m.Memory().Size())
-		b.Memory = sha256.Sum256(memory)
-	}
-	for _, name := range globals {
-		b.Globals[name] = m.ExportedGlobal(name).Get()
-	}
-	return b
-}
-
-// sameBehaviour runs the original and the instrumented module on the same calls, the latter with slices of the smallest
-// size and with large ones.
-func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, calls []guestCall) {
-	t.Helper()
-	want := observe(t, newHost(t, compiler(), &fuelSupply{}), wasm, globals, calls)
-	metered := mustInstrument(t, wasm).Wasm
-	config := compiler().WithCompilationCache(wazero.NewCompilationCache())
-	burned := int64(-1)
-	for _, slice := range []int64{smallest, math.MaxInt32} {
-		fuel := &fuelSupply{slice: slice, refills: -1}
-		got := observe(t, newHost(t, config, fuel), metered, globals, calls)
-		diff := cmp.Diff(want, got)
-		expect.Must(t, diff == "",
-			"with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice, diff)
-		if slices.Contains(want.Traps, true) {
-			continue // a trap loses fuel that a local caches
-		}
-		expect.That(t, burned < 0 || fuel.burned() == burned, "slices of %d: %d units burned, with smaller slices %d",
-			slice, fuel.burned(), burned)
-		burned = fuel.burned()
-		expect.That(t, burned > 0, "slices of %d: %d units burned", slice, burned)
-	}
-}
-
+// TestBehaviourOfEverything runs the original and the instrumented module on the same calls, the latter with slices of
+// the smallest size and with large ones. A second call traps because the first one drops segments.
 func TestBehaviourOfEverything(t *testing.T) {
 	t.Parallel()
-	for _, c := range calls("run", 0, 1, 2, 77, 1<<31) {
-		sameBehaviour(t, 1, everything(), []string{"counter"}, []guestCall{c})
+	metered := mustInstrument(t, everything()).Wasm
+	config := compiler().WithCompilationCache(wazero.NewCompilationCache())
+	for _, calls := range [][]uint64{{0}, {1}, {2}, {77}, {1 << 31}, {1, 1}} {
+		observe := func(wasm []byte, fuel *fuelSupply) (seen []any) {
+			m := newHost(t, config, fuel).mustStart(t, wasm)
+			for _, argument := range calls {
+				results, err := m.ExportedFunction("run").Call(t.Context(), argument)
+				expect.Must(t, !errors.Is(err, errOutOfFuel), "%v", err)
+				seen = append(seen, results, err != nil)
+			}
+			memory, _ := m.Memory().Read(0, m.Memory().Size())
+			return append(seen, sha256.Sum256(memory), m.ExportedGlobal("counter").Get())
+		}
+		want, burned := observe(everything(), &fuelSupply{}), int64(0)
+		for _, slice := range []int64{1, math.MaxInt32} {
+			fuel := &fuelSupply{slice: slice, refills: -1}
+			expect.NoDiff(t, fmt.Sprintf("calls %v in slices of %d", calls, slice), want, observe(metered, fuel))
+			if len(calls) > 1 {
+				continue // a trap loses fuel that a local caches
+			}
+			expect.That(t, fuel.burned() > 0 && (burned == 0 || fuel.burned() == burned),
+				"slices of %d: %d units burned, with smaller slices %d", slice, fuel.burned(), burned)
+			burned = fuel.burned()
+		}
 	}
-	// The second call traps because the first one drops segments.
-	sameBehaviour(t, 1, everything(), []string{"counter"}, calls("run", 1, 1))
 }
 
 // TestGlobalsCanBeRestored checks that a host can set every mutable global except those in Unrestored.
@@ -199,9 +155,7 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 	m := mustInstrument(t, everything())
 	want := []Global{{"assay.global.0", I32}, {"assay.global.1", I64}, {"assay.global.2", F32},
 		{"assay.global.4", FuncRef}, {"assay.global.5", ExternRef}}
-	if diff := cmp.Diff(want, m.Globals); diff != "" {
-		t.Fatal(diff)
-	}
+	expect.NoDiff(t, "globals", want, m.Globals)
 	guest := newHost(t, compiler(), &fuelSupply{slice: 1000, refills: -1}).mustStart(t, m.Wasm)
 	for _, g := range m.Globals {
 		x, ok := guest.ExportedGlobal(g.Name).(api.MutableGlobal)
@@ -229,10 +183,6 @@ func TestModuleDescribesOriginal(t *testing.T) {
 		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
 			"ref.func", "table.fill", "table.set"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-	if text := got.Exports[0].Signature.String(); text != "(i32) -> (i64)" {
-		t.Error(text)
-	}
+	expect.NoDiff(t, "the module", want, got)
+	expect.Equal(t, "the signature", got.Exports[0].Signature.String(), "(i32) -> (i64)")
 }

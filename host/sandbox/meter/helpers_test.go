@@ -15,24 +15,20 @@ import (
 
 // Test modules are assembled from the bytes of their sections.
 
-func cat(parts ...[]byte) []byte              { return slices.Concat(parts...) }
-func u(x uint32) []byte                       { return appendU32(nil, x) }
-func s(x int64) []byte                        { return appendS64(nil, x) }
-func str(name string) []byte                  { return appendName(nil, name) }
-func vec(items ...[]byte) []byte              { return cat(u(uint32(len(items))), cat(items...)) }
-func sized(b []byte) []byte                   { return cat(u(uint32(len(b))), b) }
-func repeat(n int, item ...byte) []byte       { return bytes.Repeat(item, n) }
-func locals(n uint32, t ValueType) [][]byte   { return [][]byte{cat(u(n), []byte{byte(t)})} }
-func section(id byte, items ...[]byte) []byte { return rawSection(id, vec(items...)) }
-func rawSection(id byte, content []byte) []byte {
-	return appendSection(nil, id, content)
-}
-func module(sections ...[]byte) []byte { return cat(magic, cat(sections...)) }
+func cat(parts ...[]byte) []byte                { return slices.Concat(parts...) }
+func u(x uint32) []byte                         { return appendU32(nil, x) }
+func s(x int64) []byte                          { return appendS64(nil, x) }
+func str(name string) []byte                    { return appendName(nil, name) }
+func vec(items ...[]byte) []byte                { return cat(u(uint32(len(items))), cat(items...)) }
+func sized(b []byte) []byte                     { return cat(u(uint32(len(b))), b) }
+func repeat(n int, item ...byte) []byte         { return bytes.Repeat(item, n) }
+func locals(n uint32, t ValueType) [][]byte     { return [][]byte{cat(u(n), []byte{byte(t)})} }
+func section(id byte, items ...[]byte) []byte   { return rawSection(id, vec(items...)) }
+func rawSection(id byte, content []byte) []byte { return appendSection(nil, id, content) }
+func module(sections ...[]byte) []byte          { return cat(magic, cat(sections...)) }
 
 // fn returns a function body with groups of locals. It appends end to the code.
-func fn(locals [][]byte, code ...byte) []byte {
-	return sized(cat(vec(locals...), code, []byte{opEnd}))
-}
+func fn(locals [][]byte, code ...byte) []byte { return sized(cat(vec(locals...), code, []byte{opEnd})) }
 
 func sig(params, results string) []byte {
 	return cat([]byte{0x60}, sized([]byte(params)), sized([]byte(results)))
@@ -127,8 +123,7 @@ type testHost struct{ runtime wazero.Runtime }
 
 func newHost(t testing.TB, config wazero.RuntimeConfig, fuel *fuelSupply) *testHost {
 	t.Helper()
-	ctx := context.Background()
-	h := &testHost{runtime: newRuntime(t, config)}
+	ctx, h := context.Background(), &testHost{runtime: newRuntime(t, config)}
 	expect.Value(h.runtime.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(fuel.refill), nil, nil).Export(ImportName).Instantiate(ctx))(t)
 	expect.Value(h.runtime.NewHostModuleBuilder("assay").NewFunctionBuilder().
@@ -183,8 +178,7 @@ func run(guest api.Module, args ...uint64) error {
 func TestInstrumentIsDeterministic(t *testing.T) {
 	t.Parallel()
 	wasm := everything()
-	before := bytes.Clone(wasm)
-	m := mustInstrument(t, wasm)
+	before, m := bytes.Clone(wasm), mustInstrument(t, wasm)
 	expect.Must(t, bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm), "the second result differs from the first")
 	expect.Must(t, bytes.Equal(wasm, before), "Instrument modified its input")
 	_, err := Instrument(m.Wasm, DefaultLimits())
@@ -224,8 +218,7 @@ func BenchmarkSlice(b *testing.B) {
 			}
 			b.ResetTimer()
 			for fuel.refills > 0 {
-				err := run(guest, args...)
-				expect.Must(b, err != nil || fuel.calls != 0, "the guest never checked its fuel")
+				expect.Must(b, run(guest, args...) != nil || fuel.calls != 0, "the guest never checked its fuel")
 			}
 		})
 	}

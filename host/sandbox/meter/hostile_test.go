@@ -13,8 +13,7 @@ import (
 	"assay/registry/expect"
 )
 
-// TestEndless checks that a refill that panics stops endless code soon after its slice is used up. TestFuelChecks shows
-// that each kind of fuel check is needed.
+// TestEndless checks that a refill that panics stops endless code soon after its slice is used up.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -91,8 +90,7 @@ func TestFuelChecks(t *testing.T) {
 // TestStartIsMetered checks that an endless start function or _initialize can be stopped.
 func TestStartIsMetered(t *testing.T) {
 	t.Parallel()
-	types := section(idType, sig("", ""))
-	code := section(idCode, fn(nil, endless()...))
+	types, code := section(idType, sig("", "")), section(idCode, fn(nil, endless()...))
 	for name, wasm := range map[string][]byte{
 		"start": module(types, section(idFunction, u(0)), rawSection(idStart, u(0)), code),
 		"_initialize": module(types, section(idFunction, u(0)),
@@ -115,9 +113,7 @@ func TestGrowth(t *testing.T) {
 			section(idMemory, memory), section(idExport, export("run", FunctionKind, 0)),
 			section(idCode, fn(nil, code...)))
 	}
-	growMemory := func(limits ...byte) []byte {
-		return grow([]byte{0x70, 0, 1}, limits, 0x20, 0, 0x40, 0)
-	}
+	growMemory := func(limits ...byte) []byte { return grow([]byte{0x70, 0, 1}, limits, 0x20, 0, 0x40, 0) }
 	tableUpTo255 := grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, 0xd0, 0x70, 0x20, 0, 0xfc, 15, 0)
 	for name, c := range map[string]struct {
 		wasm []byte
@@ -140,63 +136,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestCosts compares the fuel of small functions with the costs in doc.go. Entering each costs 3.
-func TestCosts(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		wasm []byte
-		arg  uint64
-		want int64
-	}{
-		"nothing":                 {withMemory(), 0, 3},
-		"two instructions":        {withMemory(0x20, 0, 0x1a), 0, 5},
-		"loop of three, 10 times": {countdown(), 10, 3 + 10*(1+5)},
-		"if taken":                {withMemory(0x20, 0, 0x04, 0x40, 0x01, 0x01, 0x0b), 1, 3 + 2 + 2},
-		"fill of 6400 bytes": {withMemory(0x41, 0, 0x41, 1, 0x41, 0x80, 0x32, opMisc, memoryFill, 0), 0,
-			3 + 4 + 100},
-		"grow by a page": {withMemory(0x41, 1, 0x40, 0, 0x1a), 0, 3 + 3 + 1024},
-	} {
-		fuel := &fuelSupply{slice: 1, refills: -1}
-		expect.NoError(t, run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.arg))
-		expect.Equal(t, name, fuel.burned(), c.want)
-	}
-}
-
-// TestFuelDoesNotDependOnSlices runs functions that cache the fuel in a local, because they have a loop, and that end
-// with a call. The fuel of the called function must not be lost, wherever the code before the call is split.
-func TestFuelDoesNotDependOnSlices(t *testing.T) {
-	t.Parallel()
-	loop := []byte{opLoop, emptyBlock, opEnd}
-	work := fn(nil, repeat(4000, 0x01)...)
-	expect.Each(t, map[string][]byte{
-		"call":             {opCall, 1},
-		"call and return":  {opCall, 1, opReturn},
-		"indirect call":    {opI32Const, 0, opCallIndirect, 0, 0},
-		"call in a branch": {opI32Const, 1, opIf, emptyBlock, opCall, 1, opReturn, opEnd},
-		"call in both": {opI32Const, 0, opIf, emptyBlock, opCall, 1, opReturn, opElse, opCall, 1, opReturn,
-			opEnd},
-		"call before a block": {opBlock, emptyBlock, opCall, 1, opEnd},
-	}, func(t *testing.T, ending []byte) {
-		for _, nops := range []int{0, 400, 509, 510, 511, 512, 513, 4090, 4093, 4094, 4095, 4096, 4097, 8190} {
-			wasm := module(section(idType, sig("", "")), section(idFunction, u(0), u(0)),
-				section(idTable, []byte{byte(FuncRef), 0, 1}), section(idExport, export("run", FunctionKind, 0)),
-				section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(u(1)))),
-				section(idCode, fn(nil, cat(loop, repeat(nops, 0x01), ending)...), work))
-			var want int64
-			for _, slice := range []int64{1 << 40, 25_000, 250, 1} {
-				fuel := &fuelSupply{slice: slice, refills: -1}
-				expect.NoError(t, run(startMetered(t, wasm, defaultPolicy(), fuel)))
-				if want == 0 {
-					want = fuel.burned()
-				}
-				got := fuel.burned()
-				expect.That(t, got == want && got >= int64(nops+4000),
-					"%d nops: %d units burned with slices of %d, %d with an unlimited one", nops, got, slice, want)
-			}
-		}
-	})
-}
-
 const (
 	bulkMemory  = 8 * 65536
 	bulkSegment = 200_000
@@ -204,16 +143,14 @@ const (
 
 // pattern returns n random bytes, so that moved content differs.
 func pattern(n int) []byte {
-	b := make([]byte, n)
-	random := rand.New(rand.NewPCG(uint64(n), 1))
+	b, random := make([]byte, n), rand.New(rand.NewPCG(uint64(n), 1))
 	for i := range b {
 		b[i] = byte(random.Uint32())
 	}
 	return b
 }
 
-// bulkModule exports each bulk memory instruction with its operands as parameters, and data.drop. Its memory has
-// bulkMemory bytes, its passive segment bulkSegment.
+// bulkModule exports each bulk memory instruction with its operands as parameters, and data.drop.
 func bulkModule() []byte {
 	get := []byte{0x20, 0, 0x20, 1, 0x20, 2}
 	return module(section(idType, sig(i32+i32+i32, "")), section(idFunction, u(0), u(0), u(0), u(0)),
@@ -258,8 +195,7 @@ func (g *bulkGuests) compare(t testing.TB, name string, target, source, size uin
 	return got != nil
 }
 
-// TestChunksAtBounds compares bulk memory instructions with those of the engine (section 4.4.7) around chunk and memory
-// bounds.
+// TestChunksAtBounds compares bulk memory instructions with the engine's around chunk and memory bounds.
 func TestChunksAtBounds(t *testing.T) {
 	t.Parallel()
 	const chunk, top, end = chunkBytes, math.MaxUint32, bulkMemory
@@ -328,25 +264,5 @@ func TestChunksCheckFuel(t *testing.T) {
 					"chunk %d changed: %v", i, !changed)
 			}
 		})
-	}
-}
-
-// TestChunksCost checks that an operation costs the same in chunks as at once, with slices of any size.
-func TestChunksCost(t *testing.T) {
-	t.Parallel()
-	for _, slice := range []int64{1, 500, math.MaxInt32} {
-		for name, size := range map[string]uint64{"fill": 5*chunkBytes + 70, "copy": 3*chunkBytes + 1,
-			"init": bulkSegment} {
-			g := newBulkGuests(t, slice)
-			before := g.fuel.burned()
-			expect.Value(g.metered.ExportedFunction(name).Call(context.Background(), 0, 0, size))(t)
-			const function = 3 + 4 // entry and instructions
-			if burned := g.fuel.burned() - before; burned != function+int64(size)/64 {
-				t.Errorf("%s of %d in slices of %d: %d units", name, size, slice, burned)
-			}
-			if checks := int(size / chunkBytes); slice == 1 && g.fuel.calls < checks {
-				t.Errorf("%s of %d: fuel checked %d times", name, size, g.fuel.calls)
-			}
-		}
 	}
 }

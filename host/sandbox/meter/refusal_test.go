@@ -20,8 +20,7 @@ func body(code ...byte) []byte {
 
 func TestRefusedModules(t *testing.T) {
 	t.Parallel()
-	types := section(idType, sig("", ""))
-	oneFn := section(idFunction, u(0))
+	types, oneFn := section(idType, sig("", "")), section(idFunction, u(0))
 	empty := section(idCode, fn(nil))
 	imported := func(kind byte, rest ...byte) []byte {
 		return module(types, section(idImport, cat(str("env"), str("x"), []byte{kind}, rest)))
@@ -182,8 +181,7 @@ func TestErrorOffset(t *testing.T) {
 // TestTruncatedModules truncates a module at every byte. Between sections, the result may be a valid module.
 func TestTruncatedModules(t *testing.T) {
 	t.Parallel()
-	wasm := everything()
-	complete := map[int]bool{}
+	wasm, complete := everything(), map[int]bool{}
 	for r := (reader{data: wasm, pos: 8, end: len(wasm)}); ; {
 		complete[r.pos] = true
 		if _, _, ok := r.next(); !ok {

@@ -151,20 +151,15 @@ func jar(t *testing.T, version string) []byte {
 		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n",
 	} {
 		// The mode that a restrictive umask leaves.
-		err := packer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))})
-		if err == nil {
-			_, err = packer.Write([]byte(script))
-		}
-		expect.NoError(t, err)
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))}
+		expect.NoError(t, packer.WriteHeader(header))
+		expect.Value(packer.Write([]byte(script)))(t)
 	}
 	expect.NoError(t, packer.Close())
 	var archive bytes.Buffer
 	zipper := zip.NewWriter(&archive)
-	part, err := zipper.Create("postgres.txz")
-	if err == nil {
-		_, err = part.Write(xz(files.Bytes()))
-	}
-	expect.NoError(t, errors.Join(err, zipper.Close()))
+	expect.Value(expect.Value(zipper.Create("postgres.txz"))(t).Write(xz(files.Bytes())))(t)
+	expect.NoError(t, zipper.Close())
 	return archive.Bytes()
 }
 
@@ -256,8 +251,7 @@ func TestDownloadFails(t *testing.T) {
 func TestOpenWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	var downloads atomic.Int32
-	dir := reachable(t)
-	cfg := Config{Dir: dir, folders: []string{}, repository: repository(t, nil, &downloads)}
+	cfg := Config{Dir: reachable(t), folders: []string{}, repository: repository(t, nil, &downloads)}
 	for _, offline := range []bool{false, true} {
 		var stages []string
 		cfg.Offline = offline

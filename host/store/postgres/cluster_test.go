@@ -36,15 +36,13 @@ func TestReopenKeepsData(t *testing.T) {
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
-	if want := filepath.Join(parent, "data", name, "postgres"); c.data != want {
-		t.Errorf("the cluster is in %s, want %s", c.data, want)
-	}
+	want := filepath.Join(parent, "data", name, "postgres")
+	expect.That(t, c.data == want, "the cluster is in %s, want %s", c.data, want)
 	expect.NoDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
 	pid := mustRun(t, c)
-	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
-		t.Errorf("Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it",
-			group, err)
-	}
+	group, err := syscall.Getpgid(pid)
+	expect.That(t, err == nil && group == pid,
+		"Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it", group, err)
 	for setting, want := range map[string]string{
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "synchronous_commit": "on",
 		"full_page_writes": "on", "max_connections": "100", "shared_buffers": "128MB", "jit": "off", "TimeZone": "UTC",
@@ -248,15 +246,13 @@ func TestPasswordIsNotSentInClear(t *testing.T) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		startup := make([]byte, 1024)
-		_, _ = conn.Read(startup)
+		_, _ = conn.Read(make([]byte, 1024))
 		_, _ = conn.Write([]byte{'R', 0, 0, 0, 8, 0, 0, 0, 3}) // AuthenticationCleartextPassword
 		rest, _ := io.ReadAll(conn)
 		received <- rest
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
-	err := c.connect(t.Context())
-	expect.That(t, err != nil, "connect accepted another program on the port")
+	expect.That(t, c.connect(t.Context()) != nil, "connect accepted another program on the port")
 	got := <-received
 	expect.That(t, !strings.Contains(string(got), "SECRET"), "another program on the port received %q", got)
 }

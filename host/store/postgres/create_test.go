@@ -38,8 +38,7 @@ func killedDuringInitdb(t *testing.T) bool {
 	expect.NoError(t, err)
 	other.kill()
 	complete := isFolder(filepath.Join(dir, "postgres"))
-	c := mustOpen(t, Config{Dir: dir})
-	ask(t, c.URL(), "SELECT 'alive'")
+	ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
 	return !complete
 }
 
@@ -62,8 +61,7 @@ func TestInterruptedCreation(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
 			expect.NoError(t, leave(dir))
-			c := mustOpen(t, Config{Dir: dir})
-			ask(t, c.URL(), "SELECT 'alive'")
+			ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
 			left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
 			expect.That(t, left == nil, "Open left %v", left)
 		})
@@ -125,11 +123,7 @@ func TestOrdinaryUser(t *testing.T) {
 	temporary := reachable(t)
 	// The test binary is in a folder that only root can enter.
 	program := filepath.Join(reachable(t), "program")
-	binary, err := os.ReadFile(os.Args[0])
-	if err == nil {
-		err = writeProgram(program, binary)
-	}
-	expect.NoError(t, err)
+	expect.NoError(t, writeProgram(program, expect.Value(os.ReadFile(os.Args[0]))(t)))
 	expect.NoError(t, account.chown(temporary))
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
@@ -145,11 +139,9 @@ func TestOtherMajorVersion(t *testing.T) {
 	expect.NoError(t, os.Mkdir(data, 0o700))
 	expect.NoError(t, os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644))
 	expect.NoError(t, (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")))
-	owner, err := unprivileged()
-	expect.NoError(t, err)
-	expect.NoError(t, owner.chown(data))
+	expect.NoError(t, expect.Value(unprivileged())(t).chown(data))
 	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
-	_, err = Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
+	_, err := Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
 	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
 		expect.ErrorText(t, "Open", err, part)
 	}
@@ -251,11 +243,8 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	// Such as an operator's shell that received the number of an earlier Postgres.
 	stranger := exec.CommandContext(t.Context(), "/bin/cat")
 	stranger.Dir = c.data
-	stdin, err := stranger.StdinPipe()
-	if err == nil {
-		err = stranger.Start()
-	}
-	expect.NoError(t, err)
+	stdin := expect.Value(stranger.StdinPipe())(t)
+	expect.NoError(t, stranger.Start())
 	expect.That(t, !isPostmaster(stranger.Process.Pid, c.data), "isPostmaster accepts another program in the folder")
 	expect.Error(t, "the end", errors.Join(stdin.Close(), stranger.Wait()), nil)
 	killPostmaster(t, c)
@@ -311,9 +300,7 @@ func TestStartErrorIsOfTheLastStart(t *testing.T) {
 	// Postgres's log is written a little after Postgres ended.
 	var writing sync.WaitGroup
 	defer writing.Wait()
-	writing.Go(func() {
-		expect.Error(t, "the end", rewrite(own, os.O_APPEND, "FATAL:  today\n"), nil)
-	})
+	writing.Go(func() { expect.Error(t, "the end", rewrite(own, os.O_APPEND, "FATAL:  today\n"), nil) })
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
 	expect.Equal(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
 }
@@ -328,11 +315,9 @@ func TestStartErrorQuotesPostgres(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(data, broken.file)
-			before, err := os.ReadFile(path)
-			expect.NoError(t, err)
+			before := expect.Value(os.ReadFile(path))(t)
 			expect.NoError(t, os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600))
-			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
-			expect.ErrorText(t, "Open", err, broken.want)
+			expect.ErrorText(t, "Open", expect.ErrorOf(Open(patience(t), Config{Dir: dir, Offline: true})), broken.want)
 			expect.NoError(t, os.WriteFile(path, before, 0o600))
 		})
 	}

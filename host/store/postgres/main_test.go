@@ -43,9 +43,9 @@ func TestMain(m *testing.M) {
 
 // created is a stopped cluster that tests copy, because creating one takes longest.
 var created struct {
-	once sync.Once
-	dir  string
-	err  error
+	once     sync.Once
+	dir      string
+	complete bool
 }
 
 // existing returns a data directory with a stopped cluster.
@@ -53,32 +53,18 @@ func existing(t *testing.T) string {
 	t.Helper()
 	dir := dataDir(t)
 	created.once.Do(func() {
-		if created.dir, created.err = os.MkdirTemp(memory(), "assay-postgres-"); created.err != nil {
-			return
-		}
-		if created.err = os.Chmod(created.dir, 0o711); created.err != nil {
-			return
-		}
-		var c *Cluster
-		if c, created.err = Open(patience(t), Config{Dir: created.dir, Offline: true}); created.err != nil {
-			return
-		}
-		created.err = c.Close(patience(t))
+		created.dir = expect.Value(os.MkdirTemp(memory(), "assay-postgres-"))(t)
+		expect.NoError(t, os.Chmod(created.dir, 0o711))
+		c := expect.Value(Open(patience(t), Config{Dir: created.dir, Offline: true}))(t)
+		expect.NoError(t, c.Close(patience(t)))
+		created.complete = true
 	})
-	expect.Must(t, created.err == nil, "creating a cluster to copy: %v", created.err)
+	expect.Must(t, created.complete, "the cluster to copy was not created")
 	from, to := filepath.Join(created.dir, "postgres"), filepath.Join(dir, "postgres")
-	owner, err := accountOf(from)
-	if err == nil {
-		err = copyTree(from, to, owner)
-	}
-	expect.NoError(t, err)
-	r, err := readRecord(from + ".json")
-	if err == nil {
-		// Each copy needs its own port.
-		r.Port = 0
-		err = r.write(to + ".json")
-	}
-	expect.NoError(t, err)
+	expect.NoError(t, copyTree(from, to, expect.Value(accountOf(from))(t)))
+	r := expect.Value(readRecord(from + ".json"))(t)
+	r.Port = 0 // each copy needs its own
+	expect.NoError(t, r.write(to+".json"))
 	return dir
 }
 
@@ -187,14 +173,9 @@ func reachable(t *testing.T) string {
 // reachableIn returns a new folder in parent, or in that of temporary files if parent is empty.
 func reachableIn(t *testing.T, parent string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(parent, "assay-postgres-")
-	if err == nil {
-		err = os.Chmod(dir, 0o711)
-	}
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	expect.NoError(t, err)
+	dir := expect.Value(os.MkdirTemp(parent, "assay-postgres-"))(t)
+	expect.NoError(t, os.Chmod(dir, 0o711))
+	dir = expect.Value(filepath.EvalSymlinks(dir))(t)
 	t.Cleanup(func() {
 		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
@@ -263,9 +244,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), patienceBound)
 	defer cancel()
 	c := expect.Value(Open(ctx, cfg))(t)
-	t.Cleanup(func() {
-		expect.Error(t, "the end", c.Close(patience(t)), nil)
-	})
+	t.Cleanup(func() { expect.Error(t, "the end", c.Close(patience(t)), nil) })
 	return c
 }
 
@@ -286,11 +265,10 @@ func mustRun(t *testing.T, c *Cluster) int {
 // ask runs a statement on a new connection and returns its single value as text, or "" if it returns no row.
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	expect.NoError(t, err)
+	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var value string
-	err = conn.QueryRow(t.Context(), query).Scan(&value)
+	err := conn.QueryRow(t.Context(), query).Scan(&value)
 	expect.Must(t, err == nil || errors.Is(err, pgx.ErrNoRows), "%s: %v", query, err)
 	return value
 }

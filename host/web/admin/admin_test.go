@@ -29,9 +29,7 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 	s = New(cfg)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	t.Cleanup(func() {
-		expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
-	})
+	t.Cleanup(func() { expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served)) })
 	return "http://" + l.Addr().String(), s
 }
 
@@ -45,8 +43,7 @@ func send(t *testing.T, url string, headers ...string) (status int, header http.
 	r.Host = r.Header.Get("Host")
 	response := expect.Value(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	all := expect.Value(io.ReadAll(response.Body))(t)
-	return response.StatusCode, response.Header, string(all)
+	return response.StatusCode, response.Header, string(expect.Value(io.ReadAll(response.Body))(t))
 }
 
 func TestPaths(t *testing.T) {
@@ -130,8 +127,7 @@ func TestProblemAsError(t *testing.T) {
 // On loopback, the server must not be reachable for web pages whose name resolves to a loopback address.
 func TestForeignHosts(t *testing.T) {
 	t.Parallel()
-	all := guard(text(""), false)
-	loopback := guard(text(""), true)
+	all, loopback := guard(text(""), false), guard(text(""), true)
 	for host, ours := range map[string]bool{
 		"": true, "localhost": true, "LocalHost:8081": true, "127.0.0.1": true, "127.0.0.1:8081": true,
 		"127.9.9.9:1": true, "[::1]:8081": true, "[::1]": true, "evil.example": false, "evil.example:8081": false,
@@ -165,8 +161,7 @@ func TestProfilesOfOtherSites(t *testing.T) {
 	}
 }
 
-// A profile that is being recorded does not delay the stop of a host. A handler that ignores the end of its context is
-// cut off.
+// Neither a profile that is being recorded nor a handler that ignores its context delays the stop of a host.
 func TestShutdownDuringRequests(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})

@@ -16,8 +16,7 @@ import (
 
 func TestResultMatchesTheContract(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	r := s.check(t, `{"domain":"paypa1-secure-login.xyz"}`)
+	r := start(t, Config{}).check(t, `{"domain":"paypa1-secure-login.xyz"}`)
 	r.wellBehaved(t)
 	ref := r.body[strings.Index(r.body, "chk_"):]
 	ref = ref[:strings.Index(ref, `"`)]
@@ -25,10 +24,6 @@ func TestResultMatchesTheContract(t *testing.T) {
 		`"query":"paypa1-secure-login.xyz","timestamp":"2026-01-15T10:30:00.123Z","ref":"` + ref + `"}`
 	expect.NoDiff(t, "difference", want, r.body)
 	expect.Equal(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
-}
-
-func TestResultWithoutSignalsOrThreat(t *testing.T) {
-	t.Parallel()
 	got := newResult(&check.Decision{})
 	expect.That(t, got.Signals != nil && got.Threat == nil, "signals %v, threat %v; want an empty list and null",
 		got.Signals, got.Threat)
@@ -198,8 +193,7 @@ func TestBatch(t *testing.T) {
 
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
+	s, item := start(t, Config{}), `{"domain":"`+strings.Repeat("a", 1000)+`.com"}`
 	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", check.MaxBatch), ",")+`]}`)
 	expect.That(t, r.status == 200 && len(s.checker.requests()) == check.MaxBatch, "status %d, %d requests: %.200s",
 		r.status, len(s.checker.requests()), r.body)

@@ -68,7 +68,9 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		expect.Until(t, "requests to be answered", func() bool {
 			return t.Failed() || answered.Load() >= int64((i+1)*requests/(replacements+1))
 		})
-		c.hosts[i%2].Swap(startRepeatHost(t, url)).cutOff(t)
+		h := c.hosts[i%2].Swap(startRepeatHost(t, url)) // cut off: what the database has received goes on
+		h.proxy.Set(nil, true)
+		h.stop()
 	}
 	clients.Wait()
 
@@ -155,8 +157,7 @@ func (c *repeatingClient) untilAnswered(ctx context.Context, path, body string, 
 	return nil, errors.New("there was no answer")
 }
 
-// attempt sends a request to one of the hosts. Without an answer it returns nil. One answer in twenty is lost: the
-// client leaves before it arrives, or forgets it.
+// attempt sends a request to one of the hosts. It returns nil without an answer, and loses one answer in twenty.
 func (c *repeatingClient) attempt(ctx context.Context, path, body string, n int) (
 	answer []byte, forget bool, err error) {
 	c.attempts.Add(1)
@@ -226,14 +227,6 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 		expect.NoError(t, storetest.Receive(t, "a host to end", served))
 	})
 	return h
-}
-
-// cutOff ends a host at any moment: its connections to the database break, and it answers no more requests. What the
-// database has received goes on.
-func (h *repeatHost) cutOff(t *testing.T) {
-	t.Helper()
-	h.proxy.Set(nil, true)
-	h.stop()
 }
 
 // stop stops the server without waiting for its requests.

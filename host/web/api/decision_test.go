@@ -205,8 +205,7 @@ func (receipts) Receipt(_ context.Context, c check.Caller, ref string, prove boo
 // A result has its receipt on request, and the rest of the result stays the same.
 func TestReceiptInResult(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
-	auth := []string{"Authorization", "Bearer " + goodKey}
+	s, auth := start(t, Config{}), []string{"Authorization", "Bearer " + goodKey}
 	plain := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":false}`, auth...)
 	expect.That(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
 	with := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)

@@ -122,8 +122,7 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
-	answer := s.http.ErrorHandler
-	texts := make(chan string, 1)
+	answer, texts := s.http.ErrorHandler, make(chan string, 1)
 	s.http.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
 		texts <- err.Error()
 		answer(ctx, err)
@@ -210,8 +209,7 @@ func TestRouting(t *testing.T) {
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
 			c := s.dial(t)
 			expect.Value(io.WriteString(c, raw))(t)
-			all := expect.Value(io.ReadAll(c))(t)
-			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
+			answer, body, _ := strings.Cut(string(expect.Value(io.ReadAll(c))(t)), "\r\n\r\n")
 			want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "
 			expect.Must(t, strings.HasPrefix(answer, want), "answer %q, want %q", answer, want)
 			expect.That(t, test.allow == "" || strings.Contains(answer, "\r\nAllow: "+test.allow+"\r\n"),
@@ -333,8 +331,7 @@ func (s *site) drip(t *testing.T, sent, dripped string) (statuses []int) {
 	return statuses
 }
 
-// readRepliesOrReset reads like readReplies. The client may still be sending when the server closes, so a reset after
-// the response is not an error.
+// readRepliesOrReset is readReplies for a client that may still be sending: a reset after the response is no error.
 func readRepliesOrReset(t *testing.T, c net.Conn) []reply {
 	t.Helper()
 	return readReplies(t, resetIsEOF{c})

@@ -31,8 +31,7 @@ func (s *site) dial(t testing.TB) net.Conn {
 func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	t.Helper()
 	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
-	resp := expect.Value(http.ReadResponse(r, nil))(t)
-	return readReply(t, resp)
+	return readReply(t, expect.Value(http.ReadResponse(r, nil))(t))
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
@@ -79,8 +78,7 @@ func TestServeSurvivesAShortageOfDescriptors(t *testing.T) {
 
 func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	t.Parallel()
-	inner := listen(t)
-	errs := make([]error, 1000)
+	inner, errs := listen(t), make([]error, 1000)
 	for i := range errs {
 		errs[i] = syscall.EMFILE
 	}
@@ -238,8 +236,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	t.Logf("%d requests of %d clients", sent.Load(), clients)
 }
 
-// A client that sends requests and never reads the answers loses its connection at the write deadline, once the
-// buffers are full.
+// A client that never reads the answers loses its connection at the write deadline, once the buffers are full.
 func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{WriteTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})

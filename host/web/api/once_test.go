@@ -152,8 +152,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestReceiptIsReplayed checks that a receipt is part of the answer that is kept. The first one cannot be read, and
-// each later one is another.
+// A receipt is part of the answer that is kept. The first one cannot be read, and each later one is another.
 func TestReceiptIsReplayed(t *testing.T) {
 	t.Parallel()
 	c, n := &onceChecker{}, 0
@@ -199,12 +198,10 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 	s.ask(t, usedKey, "POST /api/check", exampleBody, "Idempotency-Key", "k").is(t, "another account", 429)
 }
 
-// Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
-// not note.
+// Test keys have no part in the answers of the account's other keys. A replay is a use of a key.
 func TestReplaysByKey(t *testing.T) {
 	t.Parallel()
-	used := make(chan string, 9)
-	c := &onceChecker{}
+	used, c := make(chan string, 9), &onceChecker{}
 	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
 	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
 	send := func(key, once string) reply {
@@ -225,9 +222,8 @@ func TestReplaysByKey(t *testing.T) {
 	expect.Equal(t, "answers kept", len(c.kept), 1)
 }
 
-// A kept answer is given before the quota and the plan are looked at, and also if it appears while the request is
-// scored: that of another host, or of a twin that used the last check of the quota. If it is gone again, the request is
-// scored again, but not without end.
+// A kept answer comes before the quota and the plan, also if it appears while the request is scored, by another host or
+// a twin. If it is gone again, the request is scored again, but not without end.
 func TestKeptAnswers(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

@@ -301,8 +301,7 @@ func (brokenPublic) Take(context.Context, netip.Prefix) (time.Time, bool, error)
 	return time.Time{}, false, errors.New(secret)
 }
 
-// validate sends the request and validates request and response against the document. tamper, if not nil, changes the
-// response first. It returns the documented path.
+// validate sends the request, and validates it and the response, which tamper may change. It returns the path.
 func (c conversation) validate(t *testing.T, router routers.Router, tamper func(*reply)) (
 	path string, r reply, err error) {
 	t.Helper()

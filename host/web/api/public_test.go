@@ -77,8 +77,7 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 	expect.That(t, s.Forwarded().IsZero(), "a proxy is taken for untrusted, at %v", s.Forwarded())
 }
 
-// TestUntrustedProxyIsNoticed checks that an untrusted proxy is logged once, and named when its clients' limit is used
-// up.
+// An untrusted proxy is logged once, and named when its clients' limit is used up.
 func TestUntrustedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

@@ -79,8 +79,7 @@ func (s *site) send(t testing.TB, method, path, body string, headers ...string) 
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		Timeout: patience}
-	resp := expect.Value(client.Do(req))(t)
-	return readReply(t, resp)
+	return readReply(t, expect.Value(client.Do(req))(t))
 }
 
 func readReply(t testing.TB, resp *http.Response) reply {
@@ -161,8 +160,7 @@ func (s *site) check(t testing.TB, body string, headers ...string) reply {
 		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
 }
 
-// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
-// fails if the server does not close it.
+// exchange writes raw bytes to a new connection and returns all responses until the server closes it, as it must.
 func (s *site) exchange(t testing.TB, raw string) []reply {
 	t.Helper()
 	c := s.dial(t)
@@ -192,11 +190,9 @@ func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	const clients = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4C"
 	for name, send := range map[string]func(*site) reply{
-		"check": func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
-		"error": func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
-		"panic": func(s *site) reply {
-			return s.ask(t, panicKey, "POST /api/check", exampleBody)
-		},
+		"check":        func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
+		"error":        func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
+		"panic":        func(s *site) reply { return s.ask(t, panicKey, "POST /api/check", exampleBody) },
 		"page":         func(s *site) reply { return s.send(t, "GET", "/page", "", requestHeader, clients) },
 		"unknown path": func(s *site) reply { return s.send(t, "GET", "/none", "") },
 		"malformed":    func(s *site) reply { return s.exchange(t, "GET /healthz HTTP/1.1\r\nHost: x:0\r\n\r\n")[0] },

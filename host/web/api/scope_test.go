@@ -20,8 +20,7 @@ import (
 	"assay/sdk"
 )
 
-// limitedKeys accepts keys by their limits. A nil entry is a key that has expired, or whose
-// account is suspended.
+// limitedKeys accepts keys by their limits. A nil entry is a key that has expired, or of a suspended account.
 type limitedKeys map[string]*apikey.Limits
 
 func (k limitedKeys) Authenticate(_ context.Context, presented string) (check.Caller, error) {

@@ -100,8 +100,7 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 		"ledger": &check.UnavailableError{Part: "ledger", Err: errors.New("the queue is full")},
 	} {
 		var seen reasons
-		s := start(t, Config{Checker: &refuser{err: err}, Refused: seen.add})
-		s.check(t, exampleBody).is(t, want, 503)
+		start(t, Config{Checker: &refuser{err: err}, Refused: seen.add}).check(t, exampleBody).is(t, want, 503)
 		expect.NoDiff(t, "reasons", []string{want}, seen.seen)
 	}
 }
@@ -191,8 +190,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	expect.Error(t, "another address", expect.ErrorOf(s.lookups.Take("192.0.2.2/32")), nil)
 }
 
-// A client with many connections must not be refused when its key is not remembered: after the host's start, and
-// whenever the memory ends.
+// A client with many connections is not refused when its key is not remembered, as after the host's start.
 func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,8 +286,7 @@ func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 		Until: atCheck.Add(time.Minute)}
 }
 
-// TestRateLimits checks what a client is told whose requests come too fast, and that nothing was done before. Checks
-// get 429 only for the quota and the hourly limit.
+// TestRateLimits checks what a client is told whose requests come too fast, and that nothing was done before.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

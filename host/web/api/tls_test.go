@@ -77,8 +77,7 @@ func TestEncryptedConnectionsAreLimited(t *testing.T) {
 
 func TestPlainHTTPOnATLSPort(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
-	s := start(t, Config{TLS: selfSigned(t)})
+	began, s := time.Now(), start(t, Config{TLS: selfSigned(t)})
 	for name, request := range map[string]string{
 		"GET":    "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST":   head + length + "\r\n" + exampleBody,

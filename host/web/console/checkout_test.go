@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -111,8 +110,7 @@ func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
 	v.is(200, "This is your API key.")
 }
 
-// testSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
-// subscription that is left can be cancelled.
+// testSecondSubscription pays for a plan in two tabs. The second payment is returned.
 func testSecondSubscription(t *testing.T, s *site) {
 	customers := map[string]bool{"of a new customer": false, "of an account": true}
 	expect.Each(t, customers, func(t *testing.T, signedIn bool) {
@@ -139,8 +137,7 @@ func testSecondSubscription(t *testing.T, s *site) {
 	})
 }
 
-// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken. The test checkout has no
-// pages to change the card.
+// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
 func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
@@ -158,10 +155,7 @@ func testSecondTestPayment(t *testing.T, s *site) {
 // TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
 func TestClosedCheckout(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) {
-		c.Billing.Provider.(*billing.TestCheckout).Closed = true
-	})
-	v := s.visit(t)
+	v := serve(t, func(c *Config) { c.Billing.Provider.(*billing.TestCheckout).Closed = true }).visit(t)
 	v.get("/").is(200, "Not for sale on this host")
 	v.lacks("Subscribe to", "est mode")
 	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans; nothing was charged.")
@@ -302,8 +296,7 @@ func TestDeclinedUpgrade(t *testing.T) {
 	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
 }
 
-// testCheckoutForm checks that the test checkout keeps what was entered, accepts an expiry without a slash, and takes
-// no further card after five that were declined.
+// testCheckoutForm checks that the test checkout keeps what was entered, and takes no card after five declined ones.
 func testCheckoutForm(t *testing.T, s *site) {
 	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")
@@ -362,9 +355,8 @@ func TestConcurrentPayments(t *testing.T) {
 	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
 	expect.NoError(t, s.cfg.Billing.Refresh(t.Context()))
-	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
-	}
+	expect.Error(t, "after the subscription ended, the key", expect.ErrorOf(s.store.Authenticate(t.Context(), key)),
+		check.ErrUnauthorized)
 }
 
 // testChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.

@@ -37,8 +37,7 @@ func (x explained) Explain(ctx context.Context, c check.Caller, ref string, e en
 		Today: &decision.Scoring{Revision: 13, Score: 20, Verdict: "allow", Start: -20, Total: -20}}, nil
 }
 
-// testCheckPage finds a check, has it explained, and reports, overrides and contests it, without JavaScript and without
-// the value in any URL.
+// testCheckPage finds, explains, reports, overrides and contests a check, without the value in any URL.
 func testCheckPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "free")
 	const jane = "jane.roe@example.net"
@@ -186,8 +185,7 @@ func TestTallies(t *testing.T) {
 	counts := []decision.Count{{Key: "a", Verdict: "allow", Checks: 1}, {Key: "b", Verdict: "block", Checks: 3},
 		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
 	got := tallies(counts, func(c decision.Count) string { return c.Key })
-	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
-	expect.NoDiff(t, "tallies", want, got)
+	expect.NoDiff(t, "tallies", []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}, got)
 }
 
 func TestDownloadChecks(t *testing.T) {
@@ -212,8 +210,7 @@ func TestDownloadChecks(t *testing.T) {
 		v.at.body)
 	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
 	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
-	stranger := s.visit(t)
-	stranger.get("/dashboard/checks/export?format=csv").is(200, "Sign in")
+	s.visit(t).get("/dashboard/checks/export?format=csv").is(200, "Sign in")
 }
 
 // A key with limits is created, shown with them, and replaced by one with the same limits.

@@ -265,8 +265,7 @@ func TestMailLimits(t *testing.T) {
 	}
 }
 
-// TestRecovery checks that an owner who lost the code recovers the account with the address that it is paid with, that
-// the owner is told, and can refuse.
+// An owner who lost the code recovers the account with the address that it is paid with, is told, and can refuse.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	provider := &payers{address: "billing@example.org"}
@@ -299,8 +298,7 @@ func TestRecovery(t *testing.T) {
 
 	verify()
 	for range 2 {
-		v := m.visit(t)
-		v.submit("/signin", "Send me a link", "email", "billing@example.org")
+		m.visit(t).submit("/signin", "Send me a link", "email", "billing@example.org")
 		m.paths(t, "billing@example.org", recoverSubject) // not a link that signs in
 		m.pass(signin.RecoveryWait / 2)
 	}
@@ -325,8 +323,7 @@ func TestReviewMail(t *testing.T) {
 	for range 2 { // the second time there is nothing to tell
 		expect.NoError(t, m.TellOwners(t.Context()))
 	}
-	link := m.paths(t, "jane@example.org", "A review is settled")[0]
-	owner.get(link).is(200, "It is a trap.")
+	owner.get(m.paths(t, "jane@example.org", "A review is settled")[0]).is(200, "It is a trap.")
 	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 }
 

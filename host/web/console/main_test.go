@@ -62,8 +62,7 @@ type site struct {
 	ledger   func() *store.Ledger
 }
 
-// serve starts a console with its own database and the test checkout. change may change its configuration; it may be
-// nil.
+// serve starts a console with its own database and the test checkout. change may be nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	s := &site{database: postgrestest.Database(t)}
@@ -109,9 +108,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	t.Cleanup(func() {
 		// Shutdown alone ends no server that has not begun to serve yet.
 		expect.NoError(t, errors.Join(listener.Close(), <-served))
-		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		err := server.Shutdown()
+		expect.That(t, err == nil || errors.Is(err, net.ErrClosed), "%v", err)
 	})
 	s.url = "http://" + listener.Addr().String()
 	return s
@@ -235,8 +233,7 @@ func (v *visitor) submit(path, button string, typed ...string) page {
 	return v.press(button, typed...)
 }
 
-// press submits the first form with a button of that text. typed are names and values that replace those of its
-// fields.
+// press submits the first form with a button of that text. typed replace fields, by name.
 func (v *visitor) press(text string, typed ...string) page {
 	v.Helper()
 	for form := range v.at.root.Descendants() {
@@ -373,7 +370,7 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	serve(t, nil).share(t, testForgedForms, testCheckPage, testHostileText, testStaticFiles, testOtherMethods,
-		testWithoutJavaScript, testRejectedWebhookURLs, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
+		testWithoutJavaScript, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
 		testOverridesPageErrors, testListPages, testDocsNameThreats, testDocsOfLayers, testUpdatedParts, testErrorPages,
 		testPrivacyPage, testPrivacyPageErrors, testLargeSubjectPage, testFavicon, testErrorPagesNameTheRequest,
 		testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode, testNoMail, testUsagePage,

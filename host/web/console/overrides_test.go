@@ -113,8 +113,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	n int) string {
 	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := storetest.Parse(t, kind, value)
-	records := make([]check.Record, n)
+	e, records := storetest.Parse(t, kind, value), make([]check.Record, n)
 	for i := range records {
 		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
 			s.clock.Load().UTC().Truncate(time.Millisecond))
@@ -123,8 +122,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	return records[n-1].Decision.Ref
 }
 
-// testPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
-// in any URL.
+// testPrivacyPage finds, downloads and erases a person's data with a free key, without the value in any URL.
 func testPrivacyPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "free")
 	const jane = "jane.roe@example.net"

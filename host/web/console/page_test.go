@@ -62,8 +62,7 @@ func testDocsNameThreats(t *testing.T, s *site) {
 	}
 }
 
-// testDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
-// layers.
+// testDocsOfLayers checks that the pages of layers are shown, and listed by those of the catalogue only.
 func testDocsOfLayers(t *testing.T, s *site) {
 	v := s.visit(t)
 	const entry = `<li class="part"><a href="/docs/catalogue/feeds"`
@@ -104,8 +103,7 @@ func testUpdatedParts(t *testing.T, s *site) {
 	}
 }
 
-// TestFirstSteps checks that a new account is guided by what is stored, and an account of a week only until its first
-// check.
+// A new account is guided by what is stored, and an account of a week only until its first check.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -118,8 +116,7 @@ func TestFirstSteps(t *testing.T) {
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Span) []step {
-		got := expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
-		return got
+		return expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
 	}
 	one := decision.Span{Allow: 1}
 	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
@@ -165,8 +162,7 @@ func testErrorPages(t *testing.T, s *site) {
 	v.get(donePath).is(410, "Your key was already shown", "Sign out")
 	expect.That(t, strings.Contains(v.at.body, "<title>Your key was already shown"),
 		"the title differs from the heading")
-	w := s.visit(t)
-	w.get("/nothing").is(404, "Go to the start page", "Sign in")
+	s.visit(t).get("/nothing").is(404, "Go to the start page", "Sign in")
 }
 
 func TestSecurityText(t *testing.T) {

@@ -26,8 +26,7 @@ var posts = []string{
 	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
-// testForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
-// rejected.
+// testForgedForms sends every form as another site, an old page or another customer would. All are rejected.
 func testForgedForms(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	mine := v.at.token()
@@ -100,18 +99,12 @@ func (v *visitor) cookie(name string) string {
 	return ""
 }
 
-// with returns a visitor who has the token of a session.
-func (s *site) with(t *testing.T, token string) *visitor {
-	t.Helper()
-	v := s.visit(t)
-	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
-	return v
-}
-
 // isSignedOut checks that a token signs nobody in.
 func (s *site) isSignedOut(t *testing.T, token, why string) {
 	t.Helper()
-	p := s.with(t, token).alone().get("/dashboard/webhooks")
+	v := s.visit(t)
+	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
+	p := v.alone().get("/dashboard/webhooks")
 	if p.status != 303 || p.header.Get("Location") != "/signin" { // the script that refreshes a page relies on it
 		t.Errorf("%s, the token %.20q gets status %d", why, token, p.status)
 	}
@@ -211,8 +204,7 @@ func testSignInWithKey(t *testing.T, s *site) {
 	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
-// TestFreshProof checks that a session which is older than 10 minutes, as a stolen one is, changes nothing that
-// protects the account without the sign-in code.
+// A session that is older than 10 minutes changes nothing that protects the account without the sign-in code.
 func TestFreshProof(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -277,8 +269,7 @@ func TestSignInLink(t *testing.T) {
 	owner, _ := s.customer(t, "pro")
 	id := account(t, s, owner.token())
 	link := func() string {
-		token := expect.Value(s.store.NewLink(t.Context(), id))(t)
-		return LinkPath + token
+		return LinkPath + expect.Value(s.store.NewLink(t.Context(), id))(t)
 	}
 	first := link()
 	for _, method := range []string{"GET", "HEAD", "GET"} { // as mail scanners do

@@ -142,8 +142,7 @@ func TestSessionsEnd(t *testing.T) {
 	cookie, other := signIn(t, h), signIn(t, h)
 	shown := func(h http.Handler, cookie string) bool {
 		t.Helper()
-		text := ask(t, h, "GET", "/operator", "", "Cookie", cookie).text
-		return strings.Contains(text, "1.2.3")
+		return strings.Contains(ask(t, h, "GET", "/operator", "", "Cookie", cookie).text, "1.2.3")
 	}
 	expect.Equal(t, "a session is valid on another host", shown(newPage(t, nil, nil), cookie), false)
 	for i := len("assay_operator="); i < len(cookie); i++ {
@@ -254,8 +253,7 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 	// What the page refers to exists, and can be kept.
-	text := ask(t, h, "GET", "/operator", "").text
-	for piece := range strings.SplitSeq(text, `href="`) {
+	for piece := range strings.SplitSeq(ask(t, h, "GET", "/operator", "").text, `href="`) {
 		link, _, _ := strings.Cut(piece, `"`)
 		if strings.HasPrefix(link, "/operator/static/") {
 			r := ask(t, h, "GET", link, "").is(t, link, 200)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/registry/expect"
@@ -63,9 +62,7 @@ func TestFindLoosely(t *testing.T) {
 			for _, f := range read.how(label, nil) {
 				got = append(got, label[f.Start:f.End])
 			}
-			if diff := cmp.Diff(read.want, got); diff != "" {
-				t.Errorf("%q (-want +got):\n%s", label, diff)
-			}
+			expect.NoDiff(t, label, read.want, got)
 		}
 	}
 }
@@ -100,9 +97,8 @@ func TestClasses(t *testing.T) {
 func TestLexicon(t *testing.T) {
 	t.Parallel()
 	eachEntry(t, func(word string, class Class, _ bool) {
-		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			t.Errorf("%q is not valid in a label", word)
-		}
+		expect.That(t, len(word) >= 2 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") == "",
+			"%q is not valid in a label", word)
 		if f := longestAt(word, 0); f.End != len(word) || f.Class&class != class {
 			t.Errorf("looking up %q finds %d letters of class %b", word, f.End, f.Class)
 		}
@@ -115,9 +111,8 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, label string) {
 		at := 0
 		for _, found := range Find(label, nil) {
-			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == harmless {
-				t.Fatalf("Find(%q) finds %+v after %d", label, found, at)
-			}
+			expect.Must(t, found.Start >= at && found.End > found.Start && found.End <= len(label) &&
+				found.Class != harmless, "Find(%q) finds %+v after %d", label, found, at)
 			at = found.End
 		}
 	})

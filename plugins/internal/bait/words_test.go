@@ -18,9 +18,8 @@ func TestWords(t *testing.T) {
 	t.Parallel()
 	want := wordsOf(t)
 	generated.Check(t, "words.bin", want.file())
-	if got := openWords(string(want.file())); !reflect.DeepEqual(got, want) {
-		t.Error("the words that are read differ from those that were written")
-	}
+	got := openWords(string(want.file()))
+	expect.That(t, reflect.DeepEqual(got, want), "the words that are read differ from those that were written")
 }
 
 // wordsOf returns the words of the lexicon.
@@ -34,9 +33,7 @@ func wordsOf(t *testing.T) *words {
 	x := &words{starts: []uint16{0}, pairs: make([]Class, 36*36), secondLetters: make([]uint64, 37)}
 	eachEntry(t, func(word string, class Class, oneEdge bool) {
 		first, second := int(letterNumber[word[0]]), int(letterNumber[word[1]])
-		if first == 36 || second == 36 {
-			t.Fatalf("%q does not begin with two letters or digits", word)
-		}
+		expect.Must(t, first != 36 && second != 36, "%q does not begin with two letters or digits", word)
 		x.secondLetters[first] |= 1 << second
 		if len(word) == 2 {
 			x.pairs[first*36+second] |= class

@@ -36,13 +36,9 @@ func TestFind(t *testing.T) {
 func TestCodesSearchable(t *testing.T) {
 	t.Parallel()
 	expect.Equal(t, "codes is out of order at", wordlist.Fault(codes), "")
-	if len(codes) > 400<<10 {
-		t.Errorf("the bank codes have %d bytes, want at most 400 KiB", len(codes))
-	}
+	expect.That(t, len(codes) <= 400<<10, "the bank codes have %d bytes, want at most 400 KiB", len(codes))
 	for _, country := range strings.Fields(register + gathered + patchy) {
-		if !strings.HasPrefix(codes, country) && !strings.Contains(codes, "\n"+country) &&
-			!strings.Contains(codes, " "+country) {
-			t.Errorf("codes has no bank of %s", country)
-		}
+		expect.That(t, strings.HasPrefix(codes, country) || strings.Contains(codes, "\n"+country) ||
+			strings.Contains(codes, " "+country), "codes has no bank of %s", country)
 	}
 }

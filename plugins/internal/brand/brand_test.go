@@ -44,19 +44,13 @@ func TestTables(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range Count() {
 		b := At(i)
-		if seen[b.Key] {
-			t.Errorf("%s has two entries", b.Key)
-		}
+		expect.That(t, !seen[b.Key], "%s has two entries", b.Key)
 		seen[b.Key] = true
-		if strings.Trim(b.Key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.Key) < 3 {
-			t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.Key)
-		}
-		if len(b.Key) < 5 && b.Kind() != Short {
-			t.Errorf("%s has %d letters and would match inside words", b.Key, len(b.Key))
-		}
-		if b.Domains == "" || b.Name == "" {
-			t.Errorf("%s has no name or no domain of its own", b.Key)
-		}
+		expect.That(t, strings.Trim(b.Key, "abcdefghijklmnopqrstuvwxyz0123456789") == "" && len(b.Key) >= 3,
+			"the key %q is not lower-case ASCII of three letters or more", b.Key)
+		expect.That(t, len(b.Key) >= 5 || b.Kind() == Short, "%s has %d letters and would match inside words", b.Key,
+			len(b.Key))
+		expect.That(t, b.Domains != "" && b.Name != "", "%s has no name or no domain of its own", b.Key)
 	}
 }
 
@@ -67,10 +61,8 @@ func TestSiteAt(t *testing.T) {
 		site := SiteAt(start)
 		var label string
 		label, start = NextSite(start)
-		if want := (Brand{strings.ReplaceAll(label, "-", ""), site.Name, Site, label + ".* " +
-			site.Name}); *site != want {
-			t.Errorf("site %+v, want %+v", *site, want)
-		}
+		want := (Brand{strings.ReplaceAll(label, "-", ""), site.Name, Site, label + ".* " + site.Name})
+		expect.That(t, *site == want, "site %+v, want %+v", *site, want)
 		labels = append(labels, site.Name)
 	}
 	expect.Equal(t, "NextSite skips some sites", strings.Join(labels, "\n")+"\n", Sites)
@@ -114,12 +106,13 @@ func TestLookup(t *testing.T) {
 	for i := range Count() {
 		brands[At(i).Key] = i
 	}
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		host      suffix.Host
 		candidate string // a key
 		want      string // the owner's name
 		how       Relation
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
 			Owned},
 		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
@@ -137,19 +130,15 @@ func TestLookup(t *testing.T) {
 			"google", "Google", Owned,
 		},
 		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, relation := Lookup(&tt.host, brands[tt.candidate])
-			got := ""
-			if b != nil {
-				got = b.Name
-			}
-			if got != tt.want || relation != tt.how {
-				t.Errorf("Lookup(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.candidate, got, relation, tt.want, tt.how)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		b, relation := Lookup(&tt.host, brands[tt.candidate])
+		got := ""
+		if b != nil {
+			got = b.Name
+		}
+		expect.That(t, got == tt.want && relation == tt.how, "Lookup(%+v, %s) = %q, %d, want %q, %d", tt.host,
+			tt.candidate, got, relation, tt.want, tt.how)
+	})
 }
 
 func TestListsSearchable(t *testing.T) {

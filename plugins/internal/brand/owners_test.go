@@ -8,6 +8,7 @@ import (
 	"assay/plugins/internal/generated"
 	"assay/plugins/internal/table"
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 // slotSites returns the contents of siteSlots.
@@ -23,9 +24,8 @@ func slotSites(t *testing.T) []uint16 {
 		n++
 		offset += len(site)
 	}
-	if n > 1<<siteBits/2 || len(Sites) > 1<<16-1 {
-		t.Fatalf("%d sites in %d bytes are too many for the table", n, len(Sites))
-	}
+	expect.Must(t, n <= 1<<siteBits/2 && len(Sites) <= 1<<16-1, "%d sites in %d bytes are too many for the table", n,
+		len(Sites))
 	return slots
 }
 
@@ -33,18 +33,13 @@ func slotSites(t *testing.T) []uint16 {
 func TestIsSite(t *testing.T) {
 	t.Parallel()
 	for site := range strings.FieldsSeq(Sites) {
-		if !isSite(site) {
-			t.Errorf("%s is not found", site)
-		}
+		expect.That(t, isSite(site), "%s is not found", site)
 		for _, other := range []string{site + "x", site[1:], site[:len(site)-1], "x" + site, site + " "} {
-			if got, want := isSite(other), wordlist.Has(Sites, other); got != want {
-				t.Errorf("%q is a site: %v, want %v", other, got, want)
-			}
+			got, want := isSite(other), wordlist.Has(Sites, other)
+			expect.That(t, got == want, "%q is a site: %v, want %v", other, got, want)
 		}
 	}
-	if isSite("") {
-		t.Error("nothing is a site")
-	}
+	expect.That(t, !isSite(""), "nothing is a site")
 }
 
 // TestOwners fails if owners.bin does not follow from the tables and ASSAY_UPDATE does not ask for a new one.
@@ -52,9 +47,8 @@ func TestOwners(t *testing.T) {
 	t.Parallel()
 	want := ownersOf(t)
 	generated.Check(t, "owners.bin", want.file())
-	if got := openOwners(string(want.file())); !reflect.DeepEqual(got, want) {
-		t.Error("the owners that are read differ from those that were written")
-	}
+	got := openOwners(string(want.file()))
+	expect.That(t, reflect.DeepEqual(got, want), "the owners that are read differ from those that were written")
 }
 
 // ownersOf returns the owners of the domains of all brands.

@@ -28,9 +28,7 @@ func TestSet(t *testing.T) {
 			wrong++
 		}
 	}
-	if wrong > 20 {
-		t.Errorf("the set has %d of 400,000 other names, want about 4", wrong)
-	}
+	expect.That(t, wrong <= 20, "the set has %d of 400,000 other names, want about 4", wrong)
 	expect.Equal(t, "in an empty file", Set("").Find("name1.example"), 0)
 	expect.Equal(t, "in an empty set", Encode(nil).Find("name1.example"), 0)
 }

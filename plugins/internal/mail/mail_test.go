@@ -41,14 +41,11 @@ func TestProviderAndRelay(t *testing.T) {
 		"mail2norway.a.com":   {"", ""},
 		"privaterelay.apple.": {"", ""},
 	} {
-		if got := [2]string{Provider(host), Relay(host)}; got != want {
-			t.Errorf("Provider and Relay of %q are %q, want %q", host, got, want)
-		}
+		expect.Equal(t, "Provider and Relay of "+host, [2]string{Provider(host), Relay(host)}, want)
 	}
 }
 
-// TestTyped makes typed.txt of the host's providers and of networks. It leaves out short names, hosts below another
-// name, and the many ordinary names at Fastmail.
+// TestTyped makes typed.txt of the host's providers and of networks, without short and ordinary names.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -121,10 +118,9 @@ func TestFindSlip(t *testing.T) {
 		"no suffix":                     {"gmail", "", false, "", ""},
 		"public suffix":                 {"com", "com", false, "", ""},
 	} {
-		if got := FindSlip(tc.host, tc.suffix, tc.unlisted); got.Meant != tc.want || got.Difference != tc.how {
-			t.Errorf("%s: FindSlip(%s) = %q, %q, want %q, %q", name, tc.host, got.Meant, got.Difference, tc.want,
-				tc.how)
-		}
+		got := FindSlip(tc.host, tc.suffix, tc.unlisted)
+		expect.That(t, got.Meant == tc.want && got.Difference == tc.how, "%s: FindSlip(%s) = %q, %q, want %q, %q", name,
+			tc.host, got.Meant, got.Difference, tc.want, tc.how)
 	}
 }
 
@@ -135,19 +131,16 @@ func TestRarePairs(t *testing.T) {
 		"krzysztof.brzeczyszczykiewicz", "rhydderch.llwyd", "jschwarzschmid", "vlk.smrt", "nguyenphuonganh",
 		"wickramasinghe.pathiranage", "szczepanski.kw", "mhoffmann", "jkowalczyk", "xkcdwtf", "",
 	} {
-		if n := RarePairs(name); n >= 3 {
-			t.Errorf("%s has %d rare pairs, want fewer than %d", name, n, 3)
-		}
+		n := RarePairs(name)
+		expect.That(t, n < 3, "%s has %d rare pairs, want fewer than %d", name, n, 3)
 	}
 	for _, name := range []string{"jhuqc35mvfu", "kvjxqz", "asdkjhqwe"} {
-		if n := RarePairs(name); n < 3 {
-			t.Errorf("%s has %d rare pairs, want at least %d", name, n, 3)
-		}
+		n := RarePairs(name)
+		expect.That(t, n >= 3, "%s has %d rare pairs, want at least %d", name, n, 3)
 	}
 }
 
-// TestListed checks the form of the listed domains' file without the rows that it was made of, and that no
-// provider is in it.
+// TestListed checks the form of the listed domains' file, and that no provider is in it.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	if n := listed.Len(); n < 30000 || len(listed) > 200<<10 || len(listed) != len(fingerprint.Encode(nil))+3*n {
@@ -168,12 +161,8 @@ func TestListed(t *testing.T) {
 func TestOnOneList(t *testing.T) {
 	t.Parallel()
 	for _, host := range strings.Fields(services) {
-		if Provider(host) != "" || Relay(host) != "" {
-			t.Errorf("%s is on two lists", host)
-		}
-		if listed.Find(host) > 0 {
-			t.Errorf("%s needs no line of its own: the fingerprints have it", host)
-		}
+		expect.That(t, Provider(host) == "" && Relay(host) == "", "%s is on two lists", host)
+		expect.That(t, listed.Find(host) <= 0, "%s needs no line of its own: the fingerprints have it", host)
 	}
 }
 

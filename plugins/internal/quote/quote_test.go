@@ -41,9 +41,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("a\xff\u202e\x00" + strings.Repeat("é", 40))
 	f.Fuzz(func(t *testing.T, s string) {
 		got := quote.Of(s)
-		if len(got) > most+len("…”") {
-			t.Errorf("Of(%q) is %d bytes", s, len(got))
-		}
+		expect.That(t, len(got) <= most+len("…”"), "Of(%q) is %d bytes", s, len(got))
 		if got != "" && sdk.ValidText(got) != nil {
 			t.Errorf("Of(%q) = %q: %v", s, got, sdk.ValidText(got))
 		}

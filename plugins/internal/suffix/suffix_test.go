@@ -43,9 +43,7 @@ func TestRiskPointsAreBounded(t *testing.T) {
 			seen++
 		}
 	}
-	if seen < 40 {
-		t.Errorf("only %d suffixes in the source have points", seen)
-	}
+	expect.That(t, seen >= 40, "only %d suffixes in the source have points", seen)
 }
 
 func TestTypoPoints(t *testing.T) {
@@ -68,19 +66,19 @@ func TestListsSearchable(t *testing.T) {
 	for name, list := range map[string]string{
 		"neutral suffixes": neutralSuffixes, "site builders": siteBuilders, "tenant services": tenantServices,
 	} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list of %s cannot be searched: %q", name, fault)
-		}
+		fault := wordlist.Fault(list)
+		expect.That(t, fault == "", "the list of %s cannot be searched: %q", name, fault)
 	}
 }
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		facts sdk.Facts
 		want  Host
 		ok    bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"plain": {
 			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk",
 				"domain.suffix_kind": "icann"},
@@ -118,20 +116,15 @@ func TestRead(t *testing.T) {
 		},
 		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
 		"nothing known": {sdk.Facts{}, Host{}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got Host
-			var ok bool
-			sdk.Run(func(c *sdk.Check) sdk.Outcome {
-				got, ok = Read(c)
-				return sdk.Scored
-			}, tt.facts)
-			if got != tt.want || ok != tt.ok {
-				t.Errorf("Read(%v) = %+v, %v", tt.facts, got, ok)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		var got Host
+		var ok bool
+		sdk.Run(func(c *sdk.Check) sdk.Outcome {
+			got, ok = Read(c)
+			return sdk.Scored
+		}, tt.facts)
+		expect.That(t, got == tt.want && ok == tt.ok, "Read(%v) = %+v, %v", tt.facts, got, ok)
+	})
 }
 
 func TestNeutral(t *testing.T) {
@@ -192,8 +185,7 @@ func TestSplitSite(t *testing.T) {
 		"part of an entry": {"eebly.com", "a", "", "", false},
 	} {
 		name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
-		if name != tt.name || rest != tt.rest || ok != tt.ok {
-			t.Errorf("%s: SplitSite(%q, %q) = %q, %q, %v", what, tt.registrable, tt.subdomain, name, rest, ok)
-		}
+		expect.That(t, name == tt.name && rest == tt.rest && ok == tt.ok, "%s: SplitSite(%q, %q) = %q, %q, %v", what,
+			tt.registrable, tt.subdomain, name, rest, ok)
 	}
 }

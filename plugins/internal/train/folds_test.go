@@ -2,8 +2,7 @@ package train
 
 import "testing"
 
-// TestFolds checks that every row is tested once, unless it is not to be, and that no fold allows a row that shares
-// source or letters with it.
+// Every row is tested once, unless it is not to be, and no fold allows a row that shares source or letters with it.
 func TestFolds(t *testing.T) {
 	t.Parallel()
 	var rows []Labelled

@@ -16,10 +16,9 @@ func TestLayersReplaceFiles(t *testing.T) {
 	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
 		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
 		expect.NoError(t, err)
-		if scores[0] != want || !valid[0] || valid[1] {
-			t.Errorf("scores %v, valid %v with the families %q, want %d for a valid and an invalid one", scores, valid,
-				families, want)
-		}
+		expect.That(t, scores[0] == want && valid[0] && !valid[1],
+			"scores %v, valid %v with the families %q, want %d for a valid and an invalid one", scores, valid, families,
+			want)
 	}
 }
 

@@ -24,11 +24,12 @@ func TestReadDomains(t *testing.T) {
 	t.Parallel()
 	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","date":"2025-05","category":"c"}` +
 		"\n"
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		text    string
 		want    string // part of the error
 		skipped int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"truncated line":  {ok + `{"value":"b.com","la`, "line 2: it is not JSON", 0},
 		"not JSON":        {"\n\nplain\n", "line 3: it is not JSON", 0},
 		"wrong type":      {ok + ok + `{"value":7,"label":1,"source":"s"}`, "line 3: ", 0},
@@ -41,24 +42,19 @@ func TestReadDomains(t *testing.T) {
 		"other type":      {ok + `{"type":"email","value":"a@b.com","label":0,"source":"s"}` + "\n" + ok, "", 0},
 		"invalid domain":  {ok + `{"value":"exa mple.com","label":0,"source":"s"}` + "\n" + ok, "", 1},
 		"a public suffix": {ok + `{"value":"co.uk","label":0,"source":"s"}` + "\n" + ok, "", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			domains, skipped, err := ReadDomains(writeFile(t, tt.text))
-			if tt.want != "" {
-				expect.ErrorText(t, "error", err, tt.want)
-				return
-			}
-			expect.NoError(t, err)
-			if len(domains) != 2 || skipped != tt.skipped {
-				t.Fatalf("read %d domains and skipped %d, want 2 and %d", len(domains), skipped, tt.skipped)
-			}
-			if d := domains[0]; d.Site != "example.com" || d.Host.Subdomain != "a" || d.Category != "c" ||
-				!d.Malicious || d.Age < 0.9 || d.Age > 1.1 {
-				t.Errorf("read %+v", d)
-			}
-		})
-	}
+	}, func(t *testing.T, tt testCase) {
+		domains, skipped, err := ReadDomains(writeFile(t, tt.text))
+		if tt.want != "" {
+			expect.ErrorText(t, "error", err, tt.want)
+			return
+		}
+		expect.NoError(t, err)
+		expect.Must(t, len(domains) == 2 && skipped == tt.skipped, "read %d domains and skipped %d, want 2 and %d",
+			len(domains), skipped, tt.skipped)
+		d := domains[0]
+		expect.That(t, d.Site == "example.com" && d.Host.Subdomain == "a" && d.Category == "c" && d.Malicious &&
+			d.Age >= 0.9 && d.Age <= 1.1, "read %+v", d)
+	})
 }
 
 // The first domain of each site counts.
@@ -67,9 +63,7 @@ func TestReadSites(t *testing.T) {
 	good := writeFile(t, `{"value":"a.com","label":0,"source":"s"}`)
 	bad := writeFile(t, `{"value":"www.a.com","label":1,"source":"s"}`+"\n"+`{"value":"b.com","label":1,"source":"s"}`)
 	domains := expect.Value(ReadSites([]string{good, bad}, discard))(t)
-	if len(domains) != 2 || domains[0].Malicious || domains[1].Site != "b.com" {
-		t.Errorf("read %+v", domains)
-	}
+	expect.That(t, len(domains) == 2 && !domains[0].Malicious && domains[1].Site == "b.com", "read %+v", domains)
 	expect.ErrorText(t, "error", expect.ErrorOf(ReadSites([]string{good}, discard)), "both labels")
 }
 
@@ -77,28 +71,23 @@ func TestReadSites(t *testing.T) {
 func TestAgeOf(t *testing.T) {
 	t.Parallel()
 	for date, want := range map[string]float64{"2026-05-01": 0, "2026-04": 0.08, "2024": 2.33, "": -1, "lately": -1} {
-		if got := ageOf(date); math.Abs(got-want) > 0.01 {
-			t.Errorf("the age of a row of %q is %v, want %v", date, got, want)
-		}
+		got := ageOf(date)
+		expect.That(t, math.Abs(got-want) <= 0.01, "the age of a row of %q is %v, want %v", date, got, want)
 	}
 }
 
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
-		if got := Letters(name); got != want {
-			t.Errorf("the first letters of %q are %q, want %q", name, got, want)
-		}
+		expect.Equal(t, "the first letters of "+name, Letters(name), want)
 	}
 }
 
 func TestLogistic(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
-		want := 1 / (1 + math.Exp(-min(max(x, -30), 30)))
-		if got := Logistic(x); math.Abs(got-want) > 1e-4 {
-			t.Errorf("Logistic(%v) = %v, want %v", x, got, want)
-		}
+		want, got := 1/(1+math.Exp(-min(max(x, -30), 30))), Logistic(x)
+		expect.That(t, math.Abs(got-want) <= 1e-4, "Logistic(%v) = %v, want %v", x, got, want)
 	}
 }
 
@@ -107,7 +96,6 @@ func TestWriteWords(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	var out strings.Builder
 	expect.NoError(t, WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}))
-	if want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"
+	expect.That(t, out.String() == want, "got %q, want %q", out.String(), want)
 }

@@ -62,13 +62,10 @@ func FuzzHas(f *testing.F) {
 		if wordlist.Fault(list) != "" {
 			return // a word contains a control character
 		}
-		if got := wordlist.Has(list, word); got != slices.Contains(words, word) {
-			t.Errorf("Has(%q, %q) = %v", list, word, got)
-		}
+		got := wordlist.Has(list, word)
+		expect.That(t, got == slices.Contains(words, word), "Has(%q, %q) = %v", list, word, got)
 		for _, w := range words {
-			if !wordlist.Has(list, w) {
-				t.Errorf("%q is not found in %q", w, list)
-			}
+			expect.That(t, wordlist.Has(list, w), "%q is not found in %q", w, list)
 		}
 	})
 }

@@ -70,12 +70,10 @@ func TestSum(t *testing.T) {
 			list := reader.Read(&a)
 			var want [ngram.Parts]int
 			for _, f := range list {
-				slot := ngram.Slot(f.Hash)
-				each := uint32(ngram.Slots / ngram.Pieces)
+				slot, each := ngram.Slot(f.Hash), uint32(ngram.Slots/ngram.Pieces)
 				want[f.Part] += int(int8(pieces[slot/each][slot%each]))
-				if f.From > f.To || int(f.To) > len(a.Name) {
-					t.Errorf("a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
-				}
+				expect.That(t, f.From <= f.To && int(f.To) <= len(a.Name),
+					"a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
 			}
 			var sums ngram.Sums
 			for range 2 { // the second time over what the first left
@@ -90,8 +88,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestFeaturesAreStable checks that features keep the hashes that the weights were learned for. They may only change
-// with the version in magic.
+// Features keep the hashes that the weights were learned for. They may only change with the version in magic.
 func TestFeaturesAreStable(t *testing.T) {
 	t.Parallel()
 	a := addresses["ordinary"]
@@ -100,9 +97,8 @@ func TestFeaturesAreStable(t *testing.T) {
 	for _, f := range list {
 		all = all*31 + f.Hash
 	}
-	if len(list) != wantFeatures || all != wantHash {
-		t.Errorf("%d features with hash %#x, want %d with %#x", len(list), all, wantFeatures, uint32(wantHash))
-	}
+	expect.That(t, len(list) == wantFeatures && all == wantHash, "%d features with hash %#x, want %d with %#x",
+		len(list), all, wantFeatures, uint32(wantHash))
 }
 
 const (
@@ -116,16 +112,14 @@ func TestSegment(t *testing.T) {
 	var segments ngram.Segments
 	for name, want := range map[string][]uint8{"konto": {5}, "kontokon": {5, 8}, "kom": {1, 2, 3}, "tokon": {2, 5},
 		"": {}} {
-		if got := words(t).Segment(name, &segments); !bytes.Equal(got, want) {
-			t.Errorf("%q is cut at %v, want %v", name, got, want)
-		}
+		got := words(t).Segment(name, &segments)
+		expect.That(t, bytes.Equal(got, want), "%q is cut at %v, want %v", name, got, want)
 	}
 }
 
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
-	head := string(ngram.EncodeHead(1, 0))
-	piece := make([]byte, ngram.Slots/ngram.Pieces)
+	head, piece := string(ngram.EncodeHead(1, 0)), make([]byte, ngram.Slots/ngram.Pieces)
 	expect.Value(ngram.Open(head, piece, piece))(t)
 	for name, tt := range map[string]struct {
 		head   string
@@ -138,9 +132,8 @@ func TestOpenRejects(t *testing.T) {
 		"one piece":       {head, [][]byte{piece}},
 		"truncated piece": {head, [][]byte{piece, piece[1:]}},
 	} {
-		if _, err := ngram.Open(tt.head, tt.pieces...); !errors.As(err, new(ngram.FaultError)) {
-			t.Errorf("%s: Open returns %v", name, err)
-		}
+		_, err := ngram.Open(tt.head, tt.pieces...)
+		expect.That(t, errors.As(err, new(ngram.FaultError)), "%s: Open returns %v", name, err)
 	}
 	if _, err := ngram.OpenWords(piece, ngram.WordBits); !errors.As(err, new(ngram.FaultError)) {
 		t.Errorf("OpenWords returns %v", err)

@@ -110,12 +110,10 @@ func FuzzName(f *testing.F) {
 		var n Name
 		n.Read(&h)
 		for _, w := range n.Words() {
-			if w.At >= 0 && !strings.HasPrefix(name[w.At:], w.Text) {
-				t.Errorf("%q is not at %d of %q", w.Text, w.At, name)
-			}
+			expect.That(t, w.At < 0 || strings.HasPrefix(name[w.At:], w.Text), "%q is not at %d of %q", w.Text, w.At,
+				name)
 		}
-		if p := n.Points(); p.Address < 0 || p.Shape < 0 || p.Bait < 0 {
-			t.Errorf("%+v", p)
-		}
+		p := n.Points()
+		expect.That(t, p.Address >= 0 && p.Shape >= 0 && p.Bait >= 0, "%+v", p)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestOf(t *testing.T) {
@@ -23,9 +25,8 @@ func TestOf(t *testing.T) {
 		"too long": {strings.Repeat("a", 64) + ".com", "com",
 			Domain{Label: strings.Repeat("a", 64), Suffix: "com"}, false},
 	} {
-		if d, ok := Of(tc.host, tc.suffix); d != tc.want || ok != tc.ok {
-			t.Errorf("%s: Of(%q, %q) = %+v, %v", name, tc.host, tc.suffix, d, ok)
-		}
+		d, ok := Of(tc.host, tc.suffix)
+		expect.That(t, d == tc.want && ok == tc.ok, "%s: Of(%q, %q) = %+v, %v", name, tc.host, tc.suffix, d, ok)
 	}
 }
 
@@ -43,9 +44,8 @@ func TestFeaturesDependOnAllParts(t *testing.T) {
 		for _, f := range d.Features(nil) {
 			key.WriteRune(rune(f.Slot))
 		}
-		if other, found := seen[key.String()]; found {
-			t.Errorf("%+v and %+v have the same features", d, other)
-		}
+		other, found := seen[key.String()]
+		expect.That(t, !found, "%+v and %+v have the same features", d, other)
 		seen[key.String()] = d
 	}
 }
@@ -62,13 +62,11 @@ func TestEncode(t *testing.T) {
 		t.Errorf("out-of-range and tiny weights decode to steps %v", at)
 	}
 	for i := 3; i < Slots; i++ {
-		if got := float64(coded.At(uint16(i))) * Quantum; math.Abs(got-weights[i]) > Quantum/2 {
-			t.Fatalf("slot %d decodes to %v, want %v", i, got, weights[i])
-		}
+		got := float64(coded.At(uint16(i))) * Quantum
+		expect.Must(t, math.Abs(got-weights[i]) <= Quantum/2, "slot %d decodes to %v, want %v", i, got, weights[i])
 	}
-	if Weights("").At(7) != 0 || Weights("").Sum([]Feature{{Slot: 9}}) != 0 {
-		t.Error("empty weights do not read as 0")
-	}
+	expect.That(t, Weights("").At(7) == 0 && Weights("").Sum([]Feature{{Slot: 9}}) == 0,
+		"empty weights do not read as 0")
 }
 
 func FuzzFeatures(f *testing.F) {
@@ -81,13 +79,10 @@ func FuzzFeatures(f *testing.F) {
 			return
 		}
 		features := d.Features(nil)
-		if len(features) > MaxFeatures {
-			t.Fatalf("%d features", len(features))
-		}
+		expect.Must(t, len(features) <= MaxFeatures, "%d features", len(features))
 		for _, feature := range features {
-			if feature.Start > feature.End || int(feature.End) > len(d.Label) {
-				t.Fatalf("feature %+v of %+v", feature, d)
-			}
+			expect.Must(t, feature.Start <= feature.End && int(feature.End) <= len(d.Label), "feature %+v of %+v",
+				feature, d)
 		}
 	})
 }

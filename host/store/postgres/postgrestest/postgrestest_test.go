@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,16 +36,10 @@ func TestDatabasesAreSeparateCopies(t *testing.T) {
 	for _, name := range []string{"one", "two", "three", "four"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := pgx.Connect(t.Context(), postgrestest.Database(t))
-			expect.NoError(t, err)
-			defer func() { _ = conn.Close(context.Background()) }()
-			var rows int
-			err = conn.QueryRow(t.Context(), "SELECT count(*) FROM prepared").Scan(&rows)
-			expect.Must(t, err == nil && rows == 1, "prepared rows = %d, %v; want 1", rows, err)
+			url := postgrestest.Database(t)
 			// A subtest that shared the database would count 2.
-			if _, err := conn.Exec(t.Context(), "INSERT INTO prepared VALUES (2)"); err != nil {
-				t.Fatal(err)
-			}
+			expect.Equal(t, "prepared rows", ask(t, url, "SELECT count(*) FROM prepared"), 1)
+			ask(t, url, "INSERT INTO prepared VALUES (2) RETURNING n")
 		})
 	}
 }
@@ -58,10 +51,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	t.Run("user", func(t *testing.T) {
 		gone = postgrestest.Database(t)
 		// An open connection must not prevent dropping the database.
-		var err error
-		if left, err = pgx.Connect(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
+		left = expect.Value(pgx.Connect(t.Context(), gone))(t)
 	})
 	if left != nil {
 		_ = left.Close(t.Context())
@@ -89,11 +79,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		t.Skip("this test needs a server of its own")
 	}
 	postgrestest.Database(t) // skips without Postgres
-	temporary, err := os.MkdirTemp("", "assay-killed-")
-	if err == nil {
-		err = os.Chmod(temporary, 0o711)
-	}
-	expect.NoError(t, err)
+	temporary := expect.Value(os.MkdirTemp("", "assay-killed-"))(t)
+	expect.NoError(t, os.Chmod(temporary, 0o711))
 	defer func() { _ = os.RemoveAll(temporary) }()
 
 	first, second := startChild(t, temporary), startChild(t, temporary)
@@ -107,9 +94,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	third := startChild(t, temporary)
 	expect.Equal(t, "databases of tests, of running processes",
 		ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"), 1)
-	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
-		t.Fatalf("a process that uses what a killed one left: %v", err)
-	}
+	err := errors.Join(third.stdin.Close(), third.cmd.Wait())
+	expect.Must(t, err == nil, "a process that uses what a killed one left: %v", err)
 	wantStopped(t, third.url)
 }
 
@@ -125,12 +111,11 @@ func startChild(t *testing.T, temporary string) child {
 	t.Helper()
 	c := child{cmd: exec.Command(os.Args[0], "-test.run=^TestKilledProcessLeavesNothing$")}
 	c.cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+temporary)
-	stdin := expect.Value(c.cmd.StdinPipe())(t)
-	c.stdin = stdin
-	stdout, err := c.cmd.StdoutPipe()
-	expect.NoError(t, err)
+	c.stdin = expect.Value(c.cmd.StdinPipe())(t)
+	stdout := expect.Value(c.cmd.StdoutPipe())(t)
 	expect.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
+	var err error
 	c.url, err = bufio.NewReader(stdout).ReadString('\n')
 	expect.Must(t, err == nil && strings.HasPrefix(c.url, "postgres://"), "the other process printed %q, %v", c.url,
 		err)
@@ -150,24 +135,13 @@ func ask(t *testing.T, url, query string) (n int) {
 // wantStopped waits until nothing answers at url.
 func wantStopped(t *testing.T, url string) {
 	t.Helper()
-	bounded, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		conn, err := pgx.Connect(bounded, url)
-		if err != nil && bounded.Err() == nil {
-			return
-		}
+	expect.Until(t, "the Postgres of test processes that ended to stop", func() bool {
+		conn, err := pgx.Connect(t.Context(), url)
 		if err == nil {
-			_ = conn.Close(bounded)
+			_ = conn.Close(t.Context())
 		}
-		select {
-		case <-ticker.C:
-		case <-bounded.Done():
-			t.Fatal("the Postgres of test processes that ended still runs")
-		}
-	}
+		return err != nil
+	})
 }
 
 func TestServerFromEnvironment(t *testing.T) {
@@ -177,9 +151,7 @@ func TestServerFromEnvironment(t *testing.T) {
 	conn := expect.Value(pgx.Connect(t.Context(), address))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	const create = "DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role + " LOGIN CREATEDB PASSWORD 'other'"
-	if _, err := conn.Exec(t.Context(), create); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(conn.Exec(t.Context(), create))(t)
 	server := expect.Value(url.Parse(address))(t)
 	server.User = url.UserPassword(role, "other")
 	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
@@ -188,7 +160,5 @@ func TestServerFromEnvironment(t *testing.T) {
 	expect.Must(t, err == nil && strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one"),
 		"on the server of another process: %v\n%s", err, output)
 	// Fails if the other process left a database of the role, such as its template.
-	if _, err := conn.Exec(t.Context(), "DROP ROLE "+role); err != nil {
-		t.Error(err)
-	}
+	expect.Value(conn.Exec(t.Context(), "DROP ROLE "+role))(t)
 }

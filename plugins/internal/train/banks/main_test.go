@@ -34,10 +34,6 @@ func TestRun(t *testing.T) {
 	expect.ErrorText(t, "error", run([]string{folder}, &out), `"DE1 0"`)
 	put("three.json", `nonsense`)
 	expect.ErrorText(t, "error", run([]string{folder}, &out), "three.json")
-	if err := run([]string{t.TempDir()}, &out); err == nil {
-		t.Error("no error for an empty folder")
-	}
-	if err := run(nil, &out); err == nil {
-		t.Error("no error without a folder")
-	}
+	expect.Failure(t, run([]string{t.TempDir()}, &out), "no error for an empty folder")
+	expect.Failure(t, run(nil, &out), "no error without a folder")
 }

@@ -65,9 +65,7 @@ func TestAugmentedScripts(t *testing.T) {
 				got = append(got, name)
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%U has the scripts %q, want %q", r, got, want)
-		}
+		expect.That(t, strings.Join(got, " ") == want, "%U has the scripts %q, want %q", r, got, want)
 	}
 }
 
@@ -109,15 +107,10 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !bytes.Equal(written[0], written[1]) {
-		t.Error("the same files produce different tables")
-	}
+	expect.That(t, bytes.Equal(written[0], written[1]), "the same files produce different tables")
 	for _, want := range []string{"DO NOT EDIT", "Unicode 18.0.0", `\u0430a`, "scriptCyrillic", `"Phoenician"`} {
-		if found := bytes.Contains(written[0], []byte(want)); found == (want == `"Phoenician"`) {
-			t.Errorf("%s is in the output: %v", want, found)
-		}
+		found := bytes.Contains(written[0], []byte(want))
+		expect.That(t, found != (want == `"Phoenician"`), "%s is in the output: %v", want, found)
 	}
-	if err := run([]string{"-confusables", filepath.Join(folder, "none")}); err == nil {
-		t.Error("no error for a missing file")
-	}
+	expect.Failure(t, run([]string{"-confusables", filepath.Join(folder, "none")}), "no error for a missing file")
 }

@@ -50,16 +50,13 @@ func TestRun(t *testing.T) {
 	progress := func(format string, args ...any) { said = format }
 	expect.NoError(t, run([]string{folder}, &first, progress))
 	expect.NoError(t, run([]string{folder}, &second, progress))
-	if !bytes.Equal(first.Bytes(), second.Bytes()) || said == "" {
-		t.Error("the same rows give different bytes, or no summary")
-	}
+	expect.That(t, bytes.Equal(first.Bytes(), second.Bytes()) && said != "",
+		"the same rows give different bytes, or no summary")
 	set := fingerprint.Set(first.String())
 	expect.Equal(t, "entries", set.Len(), 3)
 	expect.Equal(t, "lists of burner.example", set.Find("burner.example"), 5)
 	expect.Equal(t, "lists of reported.example", set.Find("reported.example"), fingerprint.MaxNumber)
 	for name, args := range map[string][]string{"no folder": nil, "no rows": {t.TempDir()}} {
-		if run(args, &second, progress) == nil {
-			t.Errorf("%s: no error", name)
-		}
+		expect.That(t, run(args, &second, progress) != nil, "%s: no error", name)
 	}
 }

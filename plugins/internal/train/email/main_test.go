@@ -16,8 +16,7 @@ import (
 	"assay/registry/expect"
 )
 
-// writeRows writes files of labelled rows to a new folder and returns it. Bad mail domains contain "zz". reversed
-// reverses the order of the addresses.
+// writeRows writes files of labelled rows to a new folder, perhaps reversed. Bad mail domains contain "zz".
 func writeRows(t *testing.T, reversed bool) string {
 	t.Helper()
 	var mails, sites []string
@@ -69,8 +68,7 @@ func trainOn(t *testing.T, from string) map[string]string {
 	written := map[string]string{}
 	for layer, files := range (learned{}).files() {
 		for name := range files {
-			text := expect.Value(os.ReadFile(filepath.Join(to, layer, name)))(t)
-			written[name] = string(text)
+			written[name] = string(expect.Value(os.ReadFile(filepath.Join(to, layer, name)))(t))
 		}
 	}
 	return written
@@ -79,17 +77,14 @@ func trainOn(t *testing.T, from string) map[string]string {
 func TestLearns(t *testing.T) {
 	t.Parallel()
 	first := trainOn(t, writeRows(t, false))
-	if !maps.Equal(first, trainOn(t, writeRows(t, true))) {
-		t.Error("the learned data depends on the order of the rows")
-	}
+	expect.That(t, maps.Equal(first, trainOn(t, writeRows(t, true))),
+		"the learned data depends on the order of the rows")
 	w := spelling.Weights(first["weights.txt"])
 	bad, good := spelling.Domain{Label: "zz99box", Suffix: "com"}, spelling.Domain{Label: "school99", Suffix: "org"}
-	if b, g := w.Sum(bad.Features(nil)), w.Sum(good.Features(nil)); b <= 0 || g >= 0 {
-		t.Errorf("the bad spelling sums to %d, the good one to %d", b, g)
-	}
-	if got, want := first["families.txt"], "hosts.example\n"; got != want {
-		t.Errorf("families %q, want %q", got, want)
-	}
+	b, g := w.Sum(bad.Features(nil)), w.Sum(good.Features(nil))
+	expect.That(t, b > 0 && g < 0, "the bad spelling sums to %d, the good one to %d", b, g)
+	got, want := first["families.txt"], "hosts.example\n"
+	expect.That(t, got == want, "families %q, want %q", got, want)
 }
 
 // Reported sites have weight 0, because the lexical layer knows them.
@@ -100,24 +95,21 @@ func TestReportedSitesAreIgnored(t *testing.T) {
 		"address at reported site": {Type: "email", Value: "a@zz.shop", Label: 1, Source: "maldomain:e",
 			Category: "malicious_domain"},
 	} {
-		if e, ok := exampleOf(&l); !ok || e.weight != 0 {
-			t.Errorf("%s: %+v, %v", name, e, ok)
-		}
+		e, ok := exampleOf(&l)
+		expect.That(t, ok && e.weight == 0, "%s: %+v, %v", name, e, ok)
 	}
 }
 
 // Sites contribute their names only, because their hosts are not mail hosts.
 func TestSitesContributeNames(t *testing.T) {
 	t.Parallel()
-	rows := expect.Value(readAll(writeRows(t, false)))(t)
-	for _, e := range rows {
+	for _, e := range expect.Value(readAll(writeRows(t, false)))(t) {
 		if e.mail || e.bad {
 			continue
 		}
 		want := spelling.Domain{Label: strings.TrimSuffix(e.domain, ".org"), Suffix: "org"}
-		if strings.HasPrefix(e.domain, "www.") || len(e.features) != len(want.Features(nil)) {
-			t.Fatalf("%s includes its host", e.domain)
-		}
+		expect.Must(t, !strings.HasPrefix(e.domain, "www.") && len(e.features) == len(want.Features(nil)),
+			"%s includes its host", e.domain)
 	}
 }
 
@@ -131,14 +123,11 @@ func TestRunRejects(t *testing.T) {
 		"unknown flag":          {"-x"},
 		"missing output folder": {"-out", filepath.Join(broken, "nowhere"), writeRows(t, false)},
 	} {
-		if err := run(args, io.Discard); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		expect.Failure(t, run(args, io.Discard), "%s: no error", name)
 	}
 }
 
-// TestHeldOut checks that no layer knows the fold of a row that it scores: "zz" and the families are bad in one source
-// only, which is held out a part at a time.
+// No layer knows the fold of a row that it scores: "zz" and the families are bad in one source only.
 func TestHeldOut(t *testing.T) {
 	t.Parallel()
 	folder := writeRows(t, false)
@@ -162,9 +151,7 @@ func TestHeldOut(t *testing.T) {
 	for i, a := range addresses {
 		switch s := scores[i]; {
 		case strings.HasSuffix(a.Value, "@com"):
-			if s != nil {
-				t.Errorf("%s has scores %v, but is invalid", a.Value, s)
-			}
+			expect.That(t, s == nil, "%s has scores %v, but is invalid", a.Value, s)
 		case len(s) != 2:
 			t.Errorf("%s has scores %v, want two", a.Value, s)
 		case strings.HasSuffix(a.Value, ".hosts.example") && s["email"] != 0:

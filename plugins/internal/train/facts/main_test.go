@@ -58,9 +58,7 @@ func TestRun(t *testing.T) {
 		}
 		got[r.Value] = r.Facts
 	}
-	if got["honest.com"]["rdap.age_days"] == "" {
-		t.Errorf("honest.com has no age: %v", got["honest.com"])
-	}
+	expect.That(t, got["honest.com"]["rdap.age_days"] != "", "honest.com has no age: %v", got["honest.com"])
 	delete(got, "honest.com")
 	dated := map[string]string{"rdap.found": "yes", "rdap.age_days": "10", "rdap.created": "2026-01-01"}
 	if diff := cmp.Diff(map[string]map[string]string{
@@ -76,9 +74,8 @@ func TestRun(t *testing.T) {
 func TestHonestAges(t *testing.T) {
 	t.Parallel()
 	for share, days := range map[float64]int{0: 0, .285: 584, .57: 1168, .917: 2995, .9999: 7009} {
-		if got := honestAge(share); got < days-12 || got > days+12 {
-			t.Errorf("the age at %v is %d days, want %d", share, got, days)
-		}
+		got := honestAge(share)
+		expect.That(t, got >= days-12 && got <= days+12, "the age at %v is %d days, want %d", share, got, days)
 	}
 }
 

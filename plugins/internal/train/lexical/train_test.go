@@ -73,17 +73,12 @@ func TestTrainingReproducible(t *testing.T) {
 		}
 	}
 	expect.Equal(t, "two trainings gave different reports:\n", outs[0], outs[1])
-	if !maps.Equal(files[0], files[1]) {
-		t.Fatal("two trainings gave different files")
-	}
+	expect.Must(t, maps.Equal(files[0], files[1]), "two trainings gave different files")
 	for _, want := range []string{"openphish ", "reports1 ", "list0 ", "mean "} {
-		if !strings.Contains(outs[0], "\n"+want) {
-			t.Errorf("the report has no line for %s: %s", want, outs[0])
-		}
+		expect.That(t, strings.Contains(outs[0], "\n"+want), "the report has no line for %s: %s", want, outs[0])
 	}
-	if !strings.Contains(files[0]["validation.jsonl"], "login-now.example.com") {
-		t.Error("the report of OpenPhish does not validate")
-	}
+	expect.That(t, strings.Contains(files[0]["validation.jsonl"], "login-now.example.com"),
+		"the report of OpenPhish does not validate")
 	table := expect.Value(ngram.Open(files[0]["weights.head"], []byte(files[0]["weights-0.bin"]),
 		[]byte(files[0]["weights-1.bin"])))(t)
 	reader := &ngram.Reader{Words: expect.Value(ngram.OpenWords([]byte(files[0]["words.bin"]), ngram.WordBits))(t)}
@@ -145,19 +140,15 @@ func TestDivide(t *testing.T) {
 	}
 	for _, d := range validate {
 		validating[d.Source]++
-		if !d.TestOnly || d.Age == 1 {
-			t.Errorf("%+v validates", d)
-		}
+		expect.That(t, d.TestOnly && d.Age != 1, "%+v validates", d)
 	}
-	if trained["reports"] != 19 || trained["list"]+validating["list"] != 1000 || len(trained) != 2 {
-		t.Errorf("trained on %v", trained)
-	}
+	expect.That(t, trained["reports"] == 19 && trained["list"]+validating["list"] == 1000 && len(trained) == 2,
+		"trained on %v", trained)
 	if n := validating["list"]; n < 50 || n > 200 {
 		t.Errorf("%d of 1000 honest rows validate, want about one in %d", n, honestShare)
 	}
-	if validating["openphish"] != 20 || validating["ut1_bank"] != 20 || len(validating) != 3 {
-		t.Errorf("%v validate", validating)
-	}
+	expect.That(t, validating["openphish"] == 20 && validating["ut1_bank"] == 20 && len(validating) == 3, "%v validate",
+		validating)
 }
 
 // A report loses weight with its age and its source's noise, and the rows of both labels have the weights they should.
@@ -175,13 +166,11 @@ func TestWeigh(t *testing.T) {
 	bad, good := 0.0, float64(list[4].Weight+list[5].Weight)
 	for i, w := range want {
 		bad += float64(list[i].Weight)
-		if got := float64(list[i].Weight / list[0].Weight); math.Abs(got-w) > 1e-3 {
-			t.Errorf("a row of %s weighs %v of a new one, want %v", list[i].Source, got, w)
-		}
+		got := float64(list[i].Weight / list[0].Weight)
+		expect.That(t, math.Abs(got-w) <= 1e-3, "a row of %s weighs %v of a new one, want %v", list[i].Source, got, w)
 	}
-	if math.Abs(bad/good-prevalence) > 1e-3 || math.Abs(float64(list[5].Weight/list[4].Weight)-2) > 1e-3 {
-		t.Errorf("the rows weigh %+v", list)
-	}
+	expect.That(t, math.Abs(bad/good-prevalence) <= 1e-3 && math.Abs(float64(list[5].Weight/list[4].Weight)-2) <= 1e-3,
+		"the rows weigh %+v", list)
 }
 
 // Frequent sequences of letters become words, and names are cut into them.
@@ -196,9 +185,8 @@ func TestLearnWords(t *testing.T) {
 	table := expect.Value(ngram.OpenWords(ngram.EncodeWords(words, costs, ngram.WordBits), ngram.WordBits))(t)
 	var segments ngram.Segments
 	for name, want := range map[string][]uint8{"walletgarden": {6, 12}, "xloginq": {1, 6, 7}, "": {}} {
-		if got := table.Segment(name, &segments); !bytes.Equal(got, want) {
-			t.Errorf("%s is cut at %v, want %v", name, got, want)
-		}
+		got := table.Segment(name, &segments)
+		expect.That(t, bytes.Equal(got, want), "%s is cut at %v, want %v", name, got, want)
 	}
 }
 
@@ -213,8 +201,7 @@ func TestQuantise(t *testing.T) {
 	steps, size := quantise(weights)
 	expect.Equal(t, "the outlier", steps[0], -127)
 	for i, w := range weights[1:] {
-		if got := float64(steps[i+1]) * size; math.Abs(got-float64(w)) > size/2+1e-3 {
-			t.Fatalf("the weight %v became %v in steps of %v", w, got, size)
-		}
+		got := float64(steps[i+1]) * size
+		expect.Must(t, math.Abs(got-float64(w)) <= size/2+1e-3, "the weight %v became %v in steps of %v", w, got, size)
 	}
 }

@@ -27,13 +27,8 @@ func TestRun(t *testing.T) {
 	var out strings.Builder
 	expect.NoError(t, run([]string{folder}, &out))
 	// +972 73 2 has three reports, two of them in one narrow block. The report of +972 72 1 is cancelled.
-	if want := "972732:17 97273212:20 97273221:13\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
-	if err := run([]string{t.TempDir()}, &out); err == nil {
-		t.Error("no error without the file")
-	}
-	if err := run(nil, &out); err == nil {
-		t.Error("no error without a folder")
-	}
+	want := "972732:17 97273212:20 97273221:13\n"
+	expect.That(t, out.String() == want, "got %q, want %q", out.String(), want)
+	expect.Failure(t, run([]string{t.TempDir()}, &out), "no error without the file")
+	expect.Failure(t, run(nil, &out), "no error without a folder")
 }
