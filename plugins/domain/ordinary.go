@@ -33,26 +33,27 @@ const ordinaryWords = "" +
 	"libera liberation libra libre linted lithub lobby locket lodger logger logistic loyal lyric lyrics magenta " +
 	"magneto mall mammut mandom mantra maple marmiton matrix mayfair mcdonald mediamart medlife meetup merari " +
 	"mercado mercati mercato mercury merrill metabase metadata micheline millennium milton mintel mitel mobile " +
-	"monde mondo montra monza morrison motels movies muntra netflow neuters nextdoor nodes nopes norden nordic " +
-	"normal norwegian nuance online open openair openapi opengl openlearning opinai orangerie oranges orden order " +
-	"orient orion ostern ovada overstock packet packets papal parget partier party pascal password patimes patron " +
-	"patroon paxton payday paypass pcloud peels perplexity petlife phantoms phase phone phones pillow playstore " +
-	"politic politica politico politics porches postal postel postman postmark princeton progressive prudential " +
-	"pumas pumble pyspace python pythons quicken quicker quicket quote quoted quotes quotev rabbi radium raible " +
-	"raketen random rattle razada reactor reaktor realtor record reddot redit reduit reeboks reedit relator rendit " +
-	"renters repubblica republica resters retalk retters reuters revolt revolution ricard ricards riccardo rolex " +
-	"romance routers royale rumble salando salomons samson sanford sattle scheele scholastic scopes scribe scribed " +
-	"seagate searx sechat seedily shape shared shelf shell shelter shelves shoppe shopper shrill shutter siegel " +
-	"simple sketchers skill skills skin skins skye slopes smart snipes softback solan solano solomon sophora " +
-	"sorbes southwest sparekasse sparekassen sparrow speediest spegel spiegel spotlight spring springen springer " +
-	"sprinter stafford stamford stanford staple stapler staples starter starto steal steamer steams steife " +
-	"sterling stiff stitch storage strade stream strike stringer strip stripes stripo strive surpass sweden swift " +
-	"swiss swisspor swissport switch swype synchron synchrony target targets tattle tauren team teams telegraf " +
-	"telegraph template terrell tetrade texels thesaurus tichy tiffany tinderbox tinted titter torget toyoda trade " +
-	"trapped tremor tresor trevor trezoro trist truest trugst truism trust trusted tumbar tumble tumbler turist " +
-	"tweet tweeter twister twitcher twitchy ulster underground union utilities utility vanguard vanish vcloud vemo " +
-	"venom vente vented versage versate vinte vinter wartier washable wattle weather weathers wether whirlpool " +
-	"whisper wikidata wikimedia wilton winzig witch witter xcloud ymail youtuber zapped zelda zmail zython "
+	"monde mondo montra monza morrison motels movies muntra netflow neuters nextdoor nodes nopes norden " +
+	"nordic normal norwegian nuance online open openair openapi opengl openlearning opinai orangerie oranges orden " +
+	"order orient orion ostern ovada overstock packet packets papal parget partier party pascal password patimes " +
+	"patron patroon paxton payday paypass pcloud peels perplexity petlife phantoms phase phone phones pillow " +
+	"playstore politic politica politico politics porches postal postel postman postmark princeton progressive " +
+	"prudential pumas pumble pyspace python pythons quicken quicker quicket quote quoted quotes quotev rabbi " +
+	"radium raible raketen random rattle razada reactor reaktor realtor record reddot redit reduit reeboks reedit " +
+	"relator rendit renters repubblica republica resters retalk retters reuters revolt revolution ricard ricards " +
+	"riccardo rolex romance routers royale rumble salando salomons samson sanford sattle scheele scholastic scopes " +
+	"scribe scribed seagate searx sechat seedily shape shared shelf shell shelter shelves shoppe shopper shrill " +
+	"shutter siegel simple sketchers skill skills skin skins skye slopes smart snipes softback solan solano " +
+	"solomon sophora sorbes southwest sparekasse sparekassen sparrow speediest spegel spiegel spotlight spring " +
+	"springen springer sprinter stafford stamford stanford staple stapler staples starter starto steal steamer " +
+	"steams steife sterling stiff stitch storage strade stream strike stringer strip stripes stripo strive surpass " +
+	"sweden swift swiss swisspor swissport switch swype synchron synchrony target targets tattle tauren team teams " +
+	"telegraf telegraph template terrell tetrade texels thesaurus tichy tiffany tinderbox tinted titter torget " +
+	"toyoda trade trapped tremor tresor trevor trezoro trist truest trugst truism trust trusted tumbar tumble " +
+	"tumbler turist tweet tweeter twister twitcher twitchy ulster underground union utilities utility vanguard " +
+	"vanish vcloud vemo venom vente vented versage versate vinte vinter wartier washable wattle weather weathers " +
+	"wether whirlpool whisper wikidata wikimedia wilton winzig witch witter xcloud ymail youtuber zapped zelda " +
+	"zmail zython "
 
 // isOrdinary reports whether s is one of ordinaryWords, whose hashes tables.bin holds: a comparison with the words
 // themselves would burn ten times as much fuel.

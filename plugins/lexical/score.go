@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"slices"
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/suffix"
@@ -93,8 +94,8 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		sum += p
 	}
 	points := max((sum+ngram.Unit/2)>>10, lowest)
-	if suffix.RiskPoints(w.host.TLD) == 0 && w.namesTrade() {
-		points = min(points, 0)
+	if points > 0 && suffix.RiskPoints(w.host.TLD) == 0 && namesTrade(w.name.Words()) {
+		points = 0
 	}
 	switch {
 	case points >= proven:
@@ -122,31 +123,34 @@ func (w *work) baitShare() int {
 	return int(int64(w.sums.Parts[ngram.Name]) * int64(bait) / int64(all))
 }
 
-// namesTrade reports whether the bait words of the name are those of one honest trade.
-func (w *work) namesTrade() bool {
-	for _, t := range trades {
-		own := false
-		for i := range w.name.Words() {
-			switch text := w.name.Words()[i].Text; {
-			case wordlist.Has(t.own, text):
-				own = true
-			case !wordlist.Has(t.beside, text):
-				own = false
-				goto next
-			}
-		}
-		if own {
-			return true
-		}
-	next:
-	}
-	return false
+// A trade is a line of honest business whose names hold bait words. own and beside are words as wordlist.Has takes them.
+type trade struct {
+	own    string // name the trade
+	beside string // often stand beside them
 }
 
-var trades = [...]struct{ own, beside string }{
-	{"banca banche banco bank banka banken bankieren banking banks banque banques caisse creditunion ebank ebanking netbank raiffeisen sparkasse volksbank ", "capital casino commercial community credit federal finance financial invest investment loan loans national prime private savings trust "},
-	{"coins ", "collect collector gold rare shop silver store "},
-	{"giftbasket giftbaskets gifts giftshop ", "basket baskets flowers shop store "},
+var trades = [...]trade{
+	{"banca banche banco bank banka banken bankieren banking banks banque banques caisse creditunion ebank ebanking " +
+		"netbank raiffeisen sparkasse volksbank ",
+		"capital casino community credit federal finance financial invest investment loan loans prime "},
+	{"coins ", "shop store "},
+	{"gifts ", "shop store "},
+}
+
+// namesTrade reports whether all bait words of the name belong to one trade. They are no bait then, as in
+// banque-example.fr: fraud that poses as a bank has its brand, or other bait, in the name.
+func namesTrade(words []pattern.Word) bool {
+	return slices.ContainsFunc(trades[:], func(t trade) bool {
+		named := false
+		for i := range words {
+			own := wordlist.Has(t.own, words[i].Text)
+			if !own && !wordlist.Has(t.beside, words[i].Text) {
+				return false
+			}
+			named = named || own
+		}
+		return named
+	})
 }
 
 // weight returns the sum of the positive weights of the bytes of a bait word, in the unit of ngram.Sums.Bytes.
