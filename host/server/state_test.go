@@ -88,8 +88,7 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 	}{
 		"nothing": {chain(operator.Chain{Records: 7, Signed: 7, SignAt: now.AddDate(-1, 0, 0)}), nil, ""},
 		"a busy host": {operator.State{Queues: operator.Queues{Wait: 2 * installation.CheckTarget,
-			Target: installation.CheckTarget}}, nil,
-			"Checks are refused"},
+			Target: installation.CheckTarget}}, nil, "Checks are refused"},
 		"a late graph": {operator.State{Queues: operator.Queues{Graph: operator.GraphQueue{Oldest: time.Hour}}}, nil,
 			"graph is 1h0m0s behind"},
 		"late events": {operator.State{Queues: operator.Queues{Webhooks: operator.WebhookQueue{Due: 1,

@@ -88,10 +88,7 @@ func serveMailOf(t *testing.T, provider *payers) *mailSite {
 			c.Customers = provider
 		}
 	})
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { m.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	storetest.Background(t, m.Run)
 	return m
 }
 

@@ -17,13 +17,11 @@ import (
 // posts are the paths of the dashboard's forms.
 var posts = []string{
 	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
-	"/dashboard/webhooks",
-	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/secret/switch",
-	"/dashboard/webhooks/test",
-	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
-	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
-	"/dashboard/plan", "/dashboard/plan/cancel",
-	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
+	"/dashboard/webhooks", "/dashboard/webhooks/remove", "/dashboard/webhooks/secret",
+	"/dashboard/webhooks/secret/switch", "/dashboard/webhooks/test", "/dashboard/webhooks/enable",
+	"/dashboard/webhooks/resend", "/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export",
+	"/dashboard/privacy/erase", "/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/account/code",
+	"/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
 // testForgedForms sends every form as another site, an old page or another customer would. All are rejected.
