@@ -27,14 +27,6 @@ import (
 	"assay/registry/expect"
 )
 
-// warningsOf returns what is warned of settings.
-func warningsOf(o *observer, r reading) (all []operator.Warning) {
-	o.warnOfSettings(r, func(severity operator.Severity, what, do string) {
-		all = append(all, operator.Warning{Severity: severity, What: what, Do: do})
-	})
-	return all
-}
-
 func TestWarningsOfSettings(t *testing.T) {
 	t.Parallel()
 	loopback := &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}
@@ -65,7 +57,10 @@ func TestWarningsOfSettings(t *testing.T) {
 	} {
 		o := &observer{host: &host{cfg: &test.cfg}, address: test.address, signs: test.signs, testing: test.testing,
 			forwarded: func() time.Time { return test.forwarded }}
-		got := warningsOf(o, reading{imported: test.imported})
+		var got []operator.Warning
+		o.warnOfSettings(reading{imported: test.imported}, func(severity operator.Severity, what, do string) {
+			got = append(got, operator.Warning{Severity: severity, What: what, Do: do})
+		})
 		if !slices.EqualFunc(got, test.want, func(w operator.Warning, text string) bool {
 			return strings.Contains(w.What, text) && w.Do != ""
 		}) {

@@ -22,12 +22,10 @@ import (
 	"assay/registry/expect"
 )
 
-// closedDoor admits nothing.
 type closedDoor struct{}
 
 func (closedDoor) Admits(string, int) error { return admission.ErrBusy }
 
-// oneDoor refuses one account.
 type oneDoor string
 
 func (d oneDoor) Admits(account string, _ int) error {
@@ -70,7 +68,6 @@ func TestDoorRefusesOneShare(t *testing.T) {
 	}
 }
 
-// reasons collects the reasons of refusals.
 type reasons struct {
 	mu   sync.Mutex
 	seen []string
@@ -82,7 +79,6 @@ func (r *reasons) add(reason string) {
 	r.seen = append(r.seen, reason)
 }
 
-// refuser refuses each check with an error.
 type refuser struct {
 	checker
 	err error
@@ -257,7 +253,6 @@ func TestFrozenDatabaseGets503(t *testing.T) {
 	}
 }
 
-// exceeded refuses all keys.
 type exceeded struct{ boundless }
 
 func (exceeded) TakeKey(caller check.Caller) error {
@@ -270,7 +265,6 @@ func (exceeded) TakeCheck(check.Caller) error {
 		Until: atCheck.Add(2500 * time.Millisecond)}
 }
 
-// flooded refuses to look up keys.
 type flooded struct{ boundless }
 
 func (flooded) TakeNetwork(netip.Prefix) error {
@@ -278,7 +272,6 @@ func (flooded) TakeNetwork(netip.Prefix) error {
 		Until: atCheck.Add(10 * time.Millisecond)}
 }
 
-// crowded refuses all checks without a key.
 type crowded struct{ *public }
 
 func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {

@@ -108,14 +108,12 @@ func (s *site) isSignedOut(t *testing.T, token, why string) {
 	}
 }
 
-// enter enters a code on the sign-in page.
 func (v *visitor) enter(code string) page {
 	v.Helper()
 	v.get("/signin")
 	return v.press("Sign in", "code", code)
 }
 
-// use signs in with a link.
 func (v *visitor) use(link string) page { v.Helper(); v.get(link); return v.press("Sign in") }
 
 // signIn returns a visitor who signed in with a customer's code.
@@ -177,7 +175,6 @@ func TestSessions(t *testing.T) {
 	expect.NoError(t, s.store.Prune(t.Context()))
 }
 
-// account returns the account of a session.
 func account(t *testing.T, s *site, token string) string {
 	t.Helper()
 	found, _, err := s.store.Session(t.Context(), token, "")
