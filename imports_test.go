@@ -16,12 +16,13 @@ import (
 
 // engineImporters lists the packages that may import each third-party engine, so that it can be replaced in one place.
 var engineImporters = map[string][]string{
-	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
-	"github.com/uptrace/bun":                     {"host/store"},
-	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/e2e/chaos", "host/hosttest"},
-	"github.com/hashicorp/go-retryablehttp":      {"host/customer/webhook"},
-	"github.com/gofiber/fiber/v2":                {"host/web/api", "host/web/console", "host/measure/bench"},
-	"github.com/valyala/fasthttp":                {"host/web/api", "host/web/console", "host/measure/bench", "host/server"},
+	"github.com/tetratelabs/wazero":         {"host/sandbox", "host/sandbox/linear"},
+	"github.com/uptrace/bun":                {"host/store"},
+	"github.com/jackc/pgx/v5":               {"host/store/...", "host/e2e/chaos", "host/hosttest"},
+	"github.com/hashicorp/go-retryablehttp": {"host/customer/webhook"},
+	"github.com/gofiber/fiber/v2":           {"host/web/api", "host/web/console", "host/measure/bench"},
+	"github.com/valyala/fasthttp": {"host/web/api", "host/web/console", "host/measure/bench",
+		"host/server"},
 	"github.com/stripe/stripe-go/v85":            {"host/customer/billing"},
 	"github.com/fergusstrange/embedded-postgres": {"host/store/postgres"},
 	"github.com/nyaruka/phonenumbers":            {"host/entity"},

@@ -160,7 +160,8 @@ func TestValidFramingIsAccepted(t *testing.T) {
 		"IPv6 host":                ok(strings.Replace(second, "Host: x", "Host: [::1]:8080", 1)),
 		"upgrade is ignored": ok(head + "Upgrade: h2c\r\nConnection: upgrade, close\r\n" + last + length +
 			"\r\n" + exampleBody),
-		"7 KiB of headers":          ok(closing + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" + exampleBody),
+		"7 KiB of headers": ok(closing + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" +
+			exampleBody),
 		"pipelined":                 {whole + second, []int{200, 200}},
 		"pipelined, then malformed": {whole + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled, []int{200, 400}},
 		"pipelined, then a bare LF": {whole + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled, []int{200,
