@@ -56,7 +56,7 @@ func TestABIPage(t *testing.T) {
 	expect.That(t, strings.Contains(page, size), "section 8 of sdk/ABI.md lacks %q", size)
 }
 
-// TestContract compares the plans and threat categories in docs/contract.md with the code.
+// TestContract compares the plans in docs/contract.md, and the threats there and in the guide, with the code.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contract, openAPI := hosttest.ReadText(t, "docs/contract.md"), hosttest.ReadText(t, "host/web/api/openapi.json")
@@ -68,8 +68,10 @@ func TestContract(t *testing.T) {
 		plan := fmt.Sprintf("`%s` (%s", p.Name, hosttest.Thousands(p.Quota))
 		expect.That(t, strings.Contains(openAPI, plan), "openapi.json lacks %q", plan)
 	}
+	scores := hosttest.ReadText(t, "docs/guide/scores.md")
 	for _, threat := range sdk.Threats() {
-		expect.That(t, strings.Contains(contract, "`"+string(threat)+"`"), "docs/contract.md lacks %s", threat)
+		expect.That(t, strings.Contains(contract, "`"+string(threat)+"`") && strings.Contains(scores,
+			"| `"+string(threat)+"` |"), "docs/contract.md or docs/guide/scores.md lacks %s", threat)
 	}
 }
 

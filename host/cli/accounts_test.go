@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/host/web/console"
 	"assay/registry/expect"
 )
@@ -186,7 +186,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	}
 
 	// A test event fails four times. The retries are made due early.
-	b := hosttest.OpenStore(t, dir, database)
+	b, conn := hosttest.OpenStore(t, dir, database), storetest.Session(t, database)
 	mu.Lock()
 	status = 503
 	mu.Unlock()
@@ -196,7 +196,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		if c.Ref() != test || c.Header.Get("X-Service-Attempt") != fmt.Sprint(attempt) {
 			t.Fatalf("attempt %d is %s of %s", attempt, c.Header.Get("X-Service-Attempt"), c.Ref())
 		}
-		eventuallyDue(t, database)
+		eventuallyDue(t, conn)
 	}
 	failed := func() []loggedEvent {
 		return hosttest.OutputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account,
@@ -231,10 +231,8 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		endpoints[0].Failed == 0, "endpoints: %+v", endpoints)
 
 	// Once an endpoint is enabled again, events can be resent.
-	sqlInt(t, database, `WITH disabled AS (
-		UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
-			disabled_reason = 'failing' RETURNING 1)
-		SELECT count(*) FROM disabled`)
+	storetest.Exec(t, conn, `UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(),
+		disabled_at = now(), disabled_reason = 'failing'`)
 	kept := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain).Ref
 	hosttest.WantRefusal(t, "resending to a disabled endpoint", dir, database, nil, []string{"webhooks", "resend",
 		kept}, "enable it first")
@@ -257,24 +255,14 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 }
 
 // eventuallyDue waits until an attempt has failed, and makes the retry due at once.
-func eventuallyDue(t *testing.T, database string) {
+func eventuallyDue(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	hosttest.Eventually(t, "the attempt is over", func() bool {
-		n := sqlInt(t, database, `WITH due AS (
+		return storetest.Value[int](t, conn, `WITH due AS (
 			UPDATE webhook_events SET next_attempt_at = now()
 			WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
-			SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`)
-		return n > 0
+			SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`) > 0
 	})
-}
-
-// sqlInt runs a statement that returns one integer.
-func sqlInt(t *testing.T, database, statement string) (n int) {
-	t.Helper()
-	conn := expect.Value(pgx.Connect(t.Context(), database))(t)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	expect.NoError(t, conn.QueryRow(t.Context(), statement).Scan(&n))
-	return n
 }
 
 func TestSince(t *testing.T) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -181,19 +180,16 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	host := hosttest.StartHost(t, dir, database)
-	body := func(path string) string {
-		response := expect.Value(http.Get(host.Admin + path))(t)
-		defer response.Body.Close()
-		return string(expect.Value(io.ReadAll(response.Body))(t))
-	}
 	const degraded = `"degraded":["list Dead is expired: fetching list: `
 	hosttest.Eventually(t, "the host reports what it cannot fetch", func() bool {
-		return strings.Contains(body("/readyz"), degraded)
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), degraded)
 	})
 	for _, want := range []string{`assay_list_entries{list="Alive"} 1`, `assay_list_entries{list="Dead"} 0`,
 		`assay_list_fetches_total{list="Dead",outcome="failed"} `, "assay_degraded 1",
 		`assay_list_confirmed_timestamp_seconds{list="Alive"}`} {
-		hosttest.Eventually(t, "/metrics has "+want, func() bool { return strings.Contains(body("/metrics"), want) })
+		hosttest.Eventually(t, "/metrics has "+want, func() bool {
+			return strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), want)
+		})
 	}
 }
 

@@ -69,8 +69,9 @@ func testGraphForget(t *testing.T, host *hosttest.HostProcess, dir, database str
 			expect.Must(t, a.Status == http.StatusOK, "check: %+v", a)
 		}
 	}
+	conn := storetest.Session(t, database)
 	seen := func(account string) int {
-		return sqlInt(t, database, "SELECT count(*) FROM graph_sightings WHERE account_id = '"+account+"'")
+		return storetest.Value[int](t, conn, "SELECT count(*) FROM graph_sightings WHERE account_id = $1", account)
 	}
 	deleted := hosttest.OutputJSON[forgetResult](t, dir, database, "graph", "forget", "--account", issued[0].Account)
 	if n := seen(issued[0].Account); deleted.Sightings != 2 || n != 0 {

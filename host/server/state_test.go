@@ -27,14 +27,6 @@ import (
 	"assay/registry/expect"
 )
 
-// warningsOf returns what is warned of settings.
-func warningsOf(o *observer, r reading) (all []operator.Warning) {
-	o.warnOfSettings(r, func(severity operator.Severity, what, do string) {
-		all = append(all, operator.Warning{Severity: severity, What: what, Do: do})
-	})
-	return all
-}
-
 func TestWarningsOfSettings(t *testing.T) {
 	t.Parallel()
 	loopback := &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}
@@ -65,7 +57,10 @@ func TestWarningsOfSettings(t *testing.T) {
 	} {
 		o := &observer{host: &host{cfg: &test.cfg}, address: test.address, signs: test.signs, testing: test.testing,
 			forwarded: func() time.Time { return test.forwarded }}
-		got := warningsOf(o, reading{imported: test.imported})
+		var got []operator.Warning
+		o.warnOfSettings(reading{imported: test.imported}, func(severity operator.Severity, what, do string) {
+			got = append(got, operator.Warning{Severity: severity, What: what, Do: do})
+		})
 		if !slices.EqualFunc(got, test.want, func(w operator.Warning, text string) bool {
 			return strings.Contains(w.What, text) && w.Do != ""
 		}) {
@@ -88,8 +83,7 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 	}{
 		"nothing": {chain(operator.Chain{Records: 7, Signed: 7, SignAt: now.AddDate(-1, 0, 0)}), nil, ""},
 		"a busy host": {operator.State{Queues: operator.Queues{Wait: 2 * installation.CheckTarget,
-			Target: installation.CheckTarget}}, nil,
-			"Checks are refused"},
+			Target: installation.CheckTarget}}, nil, "Checks are refused"},
 		"a late graph": {operator.State{Queues: operator.Queues{Graph: operator.GraphQueue{Oldest: time.Hour}}}, nil,
 			"graph is 1h0m0s behind"},
 		"late events": {operator.State{Queues: operator.Queues{Webhooks: operator.WebhookQueue{Due: 1,

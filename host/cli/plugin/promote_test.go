@@ -68,19 +68,15 @@ func TestNextPlace(t *testing.T) {
 	}
 }
 
-// probeFile writes a version of a layer that emits nothing.
-func probeFile(t *testing.T, version, summary string) string {
+// probeFile writes a version of a layer that emits nothing, with more at its end.
+func probeFile(t *testing.T, version string, more ...byte) string {
 	t.Helper()
-	wasm, err := registry.Pack([]byte(hosttest.EmptyLayer), fmt.Appendf(nil, `{"name":"probe","version":%q,"summary":%q,
-		"entities":["domain"],"facts":[],"signals":[],"threats":[],"budget_fuel":1000,"memory_mb":1,
-		"default_weight":1.5}`, version, summary), nil)
-	expect.NoError(t, err)
-	return hosttest.WriteFile(t, "probe.wasm", wasm)
+	return hosttest.WriteFile(t, "probe.wasm", append(emptyPlugin(t, "probe", version).Wasm, more...))
 }
 
 func pushProbe(t *testing.T, dir, database, version string) {
 	t.Helper()
-	hosttest.Output(t, dir, database, "plugin", "push", probeFile(t, version, "Empty"))
+	hosttest.Output(t, dir, database, "plugin", "push", probeFile(t, version))
 }
 
 // TestPromoteAndRetire takes a plugin from shadow to live, a newer version into a canary, and both out again.
@@ -108,10 +104,10 @@ func TestPromoteAndRetire(t *testing.T) {
 	pushProbe(t, dir, database, "1.0.0")
 	pushProbe(t, dir, database, "1.0.0-rc.1") // lower
 	refused("promote it without --live first", "promote", "probe", "--live")
-	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", "Other"))
+	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", 0, 2, 1, 'x'))
 
 	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary},
-		probeFile(t, "1.0.0", "Empty"))
+		probeFile(t, "1.0.0"))
 	l := inForce().Lineup.Layer("probe")
 	expect.That(t, l != nil && l.Runs() == registry.ModeShadow && l.Weight.String() == "1.5", "in shadow: %+v", l)
 	promote(promotion{Plugin: "probe@1.0.0", From: inLineup, To: inCanary, Next: isLive}, "probe", "--weight", "0.1")
@@ -137,7 +133,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("domain@1", "retire", "domain") // it is required
 	refused("--force --reason TEXT", "retire", "domain", "--force")
 
-	hosttest.Output(t, dir, database, "plugin", "retire", probeFile(t, "9.0.0", "Any version"))
+	hosttest.Output(t, dir, database, "plugin", "retire", probeFile(t, "9.0.0"))
 	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe") != nil || shown.Revision != 1 {
 		t.Errorf("after it was retired: %+v", shown)
 	}

@@ -179,7 +179,7 @@ func (r ociRegistry) signatureOf(t *testing.T, repository, tag string) string {
 func emptyPlugin(t *testing.T, name, version string) registry.Module {
 	t.Helper()
 	wasm := expect.Value(registry.Pack([]byte(hosttest.EmptyLayer), fmt.Appendf(nil, `{"name":%q,"version":%q,
-		"summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,"entities":["domain"],
+		"summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1.5,"entities":["domain"],
 		"facts":[],"signals":[]}`, name, version), nil))(t)
 	return expect.Value(registry.OpenModule(wasm))(t)
 }

@@ -120,13 +120,11 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
-// until waits until a condition is true.
 func (p *person) until(what, condition string, options ...chromedp.EvaluateOption) {
 	p.Helper()
 	awaited(p, what, condition, func(holds bool) bool { return holds }, options...)
 }
 
-// see waits until the page shows a text.
 func (p *person) see(text string) *person {
 	p.Helper()
 	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))

@@ -253,7 +253,6 @@ func (n *newcomer) recover() {
 	n.submit("#code", "This month")
 }
 
-// open follows the link in a message.
 func (n *newcomer) open(message string) {
 	_, rest, _ := strings.Cut(message, publicURL)
 	path, _, _ := strings.Cut(rest, "\n")

@@ -1,3 +1,4 @@
+// Package browser uses the pages of hosts in a browser, as customers and operators do.
 package browser
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
+	"assay/host/hosttest"
 	"assay/host/web/operator"
 	"assay/registry/expect"
 )
@@ -149,3 +151,5 @@ func (p *person) wide(name string) {
 	p.capture(fmt.Sprintf("operator-%s-wide", name))
 	p.do(chromedp.EmulateViewport(1100, 800))
 }
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

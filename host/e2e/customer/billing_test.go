@@ -88,7 +88,6 @@ func (b browser) do(method, path string, form url.Values) (status int, location,
 
 var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
-// stripeSecret signs the events of Stripe.
 const stripeSecret = "whsec_of_the_tests"
 
 // testStripe buys a plan from a host whose Stripe sends no event: the host asks when the browser returns. The

@@ -41,8 +41,7 @@ type bodyMaker struct {
 var texts = []string{"", "0", "00", "+", "+00", "(0)", "+49 30 1234567", "0151 23456789", "+1-800-FLOWERS", "112",
 	"tel:+49301234;ext=5", "DE89 3704 0044 0532 0130 00", "DE00", "XX", "DE37040044", "GB33BUKB20201555555555",
 	"example.com", "https://a.example:99999/x?y#z", "xn--", "xn--a.com", "*.com", "co.uk", "a.", ".", "[::1]",
-	"münchen.de",
-	"jane.doe+tag@example.com", "@", `"a b"@example.com`, "a@b@c.com", "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",
+	"münchen.de", "jane.doe+tag@example.com", "@", `"a b"@example.com`, "a@b@c.com", "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",
 	"sub_" + strings.Repeat("0", 64), "key_1", "2026-12-31T00:00:00Z", "9999-12-31T23:59:59.999999999+23:59",
 	"0000-01-01T00:00:00Z", "DE", "eu", "block", "allow", "fraud", "phone", "auto", "\x00", "\u2028", "\ufeff", "😀",
 	"％", "＋４９", "\u202e", strings.Repeat("a", 64) + ".com", strings.Repeat("9", 400), strings.Repeat("ß", 600)}

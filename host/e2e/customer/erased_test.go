@@ -58,7 +58,7 @@ func TestErasedMeansErased(t *testing.T) {
 	conn := expect.Value(pgx.Connect(t.Context(), cluster.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	traces := tracesOf(t, conn)
-	execAll(t, conn, "ANALYZE", "CHECKPOINT")
+	storetest.Exec(t, conn, "ANALYZE", "CHECKPOINT")
 	before := search(t, traces, files)
 	for what := range traces { // texts are stored encrypted
 		expect.That(t, len(before[what]) != 0 || strings.HasPrefix(what, "text "),
@@ -77,7 +77,7 @@ func TestErasedMeansErased(t *testing.T) {
 	expect.That(t, strings.Contains(hosttest.ReadText(t, "../../../docs/privacy.md"),
 		strings.Join(cleaning, ";\n")+";\n"), "docs/privacy.md does not have these statements: %q", cleaning)
 	for _, statement := range cleaning {
-		execAll(t, conn, statement)
+		storetest.Exec(t, conn, statement)
 		if statement == showRecycle {
 			expect.Until(t, "the setting is in force", func() bool {
 				return storetest.Value[string](t, conn, showRecycle) == "off"
@@ -156,14 +156,6 @@ func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
 	}))(t)
 	expect.Must(t, len(traces) >= 15, "only %d traces", len(traces))
 	return traces
-}
-
-func execAll(t *testing.T, conn *pgx.Conn, statements ...string) {
-	t.Helper()
-	for _, statement := range statements {
-		_, err := conn.Exec(t.Context(), statement)
-		expect.Must(t, err == nil, "%s: %v", statement, err)
-	}
 }
 
 // search returns the files below a folder that contain each trace, as bytes or in hexadecimal.

@@ -33,6 +33,17 @@ import (
 // busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
 var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|TimeoutError")
 
+// untilAccepted runs a program, again while a host is too busy for it.
+func untilAccepted(run func() ([]byte, error)) (out []byte, err error) {
+	hosttest.UntilAccepted(func() int {
+		if out, err = run(); busy.Match(out) {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	return out, err
+}
+
 // testExamples runs the clients of examples/.
 func testExamples(t *testing.T, s *service) {
 	key := s.account(t, "pro").Secret
@@ -61,16 +72,11 @@ func testExamples(t *testing.T, s *service) {
 		if c.command[0] == "npm" {
 			typeScriptClient(t, "../../../examples/client-typescript")
 		}
-		var out []byte
-		var err error
-		hosttest.UntilAccepted(func() int {
+		out, err := untilAccepted(func() ([]byte, error) {
 			cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
 			cmd.Env = append(cmd.Environ(), "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
 				"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
-			if out, err = cmd.CombinedOutput(); busy.Match(out) {
-				return http.StatusServiceUnavailable
-			}
-			return http.StatusOK
+			return cmd.CombinedOutput()
 		})
 		expect.That(t, err == nil && strings.HasPrefix(string(out), c.want), "%v, %q, want %q", err, out, c.want)
 	})
@@ -112,8 +118,7 @@ func testClients(t *testing.T, s *service) {
 		status, usage := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
 		ended := month != time.Now().UTC().Month()                             // and with it the quota
 		if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended { // a public check is not counted
-			t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
-				earlier)
+			t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"], earlier)
 		}
 		status, held := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export",
 			`{"domain":"paypa1-secure-login.xyz"}`)

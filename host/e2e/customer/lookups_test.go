@@ -1,9 +1,11 @@
+// Package customer calls hosts as customers' programs do: checks, billing, privacy, the clients and the examples.
 package customer
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,3 +134,5 @@ func TestLookups(t *testing.T) {
 		hosttest.Has(t, hosttest.Get(t, host.Admin+path, ""), want)
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

@@ -226,28 +226,20 @@ func testInstalledClients(t *testing.T, s *service) {
 			t.Parallel()
 			needs(t, c.needs, "see sdk/"+language)
 			folder := t.TempDir()
-			run := func(script string) (string, error) {
+			run := func(script string) ([]byte, error) {
 				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
 				cmd.Dir = folder
 				// A module cache of its own, which does not know the client.
 				cmd.Env = append(cmd.Environ(), "RELEASE="+release, "TSC="+tsc, "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
 					"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+filepath.Join(folder, "modules"))
-				out, err := cmd.CombinedOutput()
-				return string(out), err
+				return cmd.CombinedOutput()
 			}
 			writeText(t, folder, c.file, c.program)
 			if out, err := run(c.install); err != nil {
 				t.Fatalf("installing: %v\n%s", err, out)
 			}
-			var out string
-			var err error
-			hosttest.UntilAccepted(func() int {
-				if out, err = run(c.run); busy.MatchString(out) {
-					return http.StatusServiceUnavailable
-				}
-				return http.StatusOK
-			})
-			expect.That(t, err == nil && out == "block\n", "%v, %q", err, out)
+			out, err := untilAccepted(func() ([]byte, error) { return run(c.run) })
+			expect.That(t, err == nil && string(out) == "block\n", "%v, %q", err, out)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package customer
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,15 +112,10 @@ func TestSnippets(t *testing.T) {
 				`{"action":"block","domain":"`+language+`.example","reason":"x","expires_at":"`+end+`"}`)
 			environment := append(slices.Clone(environment), "ASSAY_REF="+ref,
 				fmt.Sprint("ASSAY_OVERRIDE=", override["id"]))
-			var out []byte
-			var err error
-			hosttest.UntilAccepted(func() int {
+			out, err := untilAccepted(func() ([]byte, error) {
 				run := exec.CommandContext(t.Context(), cmd.Args[0], cmd.Args[1:]...)
 				run.Env = append(slices.Clone(environment), cmd.Env...)
-				if out, err = run.CombinedOutput(); busy.Match(out) {
-					return http.StatusServiceUnavailable
-				}
-				return http.StatusOK
+				return run.CombinedOutput()
 			})
 			expect.Must(t, err == nil, "%v\n%s", err, out)
 			compareOutputs(t, all, string(out))

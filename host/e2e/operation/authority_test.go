@@ -217,7 +217,6 @@ func TestIdleHosts(t *testing.T) {
 	expect.That(t, all > 0 && all < (10+3*hosts)*seconds, "%d idle hosts sent %d statements in %d s", hosts, all,
 		seconds)
 	for text, most := range map[string]int{"graph_contributions": 2, "webhook_events": 5, "subject_requests": 2} {
-		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text),
-			seconds)
+		expect.That(t, of(text) < most*seconds, "%d hosts read %s %d times in %d s", hosts, text, of(text), seconds)
 	}
 }

@@ -236,20 +236,17 @@ func (h *repeatHost) stop() {
 	_ = h.server.Shutdown(ctx) // it is over already
 }
 
-// fixedLayer finds the same in everything.
 type fixedLayer struct{}
 
 func (fixedLayer) Score(context.Context, check.Input) (check.Result, error) {
 	return check.Result{Score: 50, Signals: []check.Signal{{Points: 50, Code: "a:b:c", Text: "Found"}}}, nil
 }
 
-// unobserved is an observer that ignores everything.
 type unobserved struct{}
 
 func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
 func (unobserved) CheckDone(*check.Decision, time.Duration)            {}
 
-// TestMain prepares databases for the tests that need one.
 func TestMain(m *testing.M) {
 	postgrestest.Prepare(func(ctx context.Context, url string) error {
 		s, err := store.Open(ctx, storeConfig(url))

@@ -226,7 +226,6 @@ func TestReceiptInResult(t *testing.T) {
 		is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
 }
 
-// receiptFunc issues receipts.
 type receiptFunc func() (json.RawMessage, bool, error)
 
 func (f receiptFunc) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {

@@ -80,13 +80,11 @@ func (c *onceChecker) CheckBatch(ctx context.Context, caller check.Caller, items
 	return answers, err
 }
 
-// startOnce starts a server that keeps answers.
 func startOnce(t *testing.T, c *onceChecker) *site {
 	t.Helper()
 	return start(t, Config{Checker: c, Answers: c})
 }
 
-// sendOnce sends a request with an idempotency key.
 func (s *site) sendOnce(t *testing.T, path, body, key string) reply {
 	t.Helper()
 	return s.ask(t, goodKey, "POST "+path, body, "Content-Type", "application/json", "Idempotency-Key", key)

@@ -294,7 +294,6 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	}
 }
 
-// brokenPublic fails to count.
 type brokenPublic struct{ *public }
 
 func (brokenPublic) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
@@ -310,7 +309,9 @@ func (c conversation) validate(t *testing.T, router routers.Router, tamper func(
 		headers = append(slices.Clone(headers), "Content-Type", "application/json")
 	}
 	if c.raw {
-		r = c.sendRaw(t)
+		conn := c.site.dial(t)
+		expect.Value(io.WriteString(conn, c.body))(t)
+		r = readReply(t, expect.Value(http.ReadResponse(bufio.NewReader(conn), nil))(t))
 	} else {
 		r = c.site.send(t, c.method, c.path, c.body, headers...)
 	}
@@ -370,12 +371,4 @@ func namesField(r reply) error {
 		return fmt.Errorf("the error is about %q, but names %q: %s", want, failure.Field, failure.Error)
 	}
 	return nil
-}
-
-// sendRaw writes c.body as the whole request and reads one response.
-func (c conversation) sendRaw(t *testing.T) reply {
-	t.Helper()
-	conn := c.site.dial(t)
-	expect.Value(io.WriteString(conn, c.body))(t)
-	return readReply(t, expect.Value(http.ReadResponse(bufio.NewReader(conn), nil))(t))
 }

@@ -70,8 +70,7 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 				switch permitted := limits.Permits(scope); {
 				case permitted && (r.status == http.StatusForbidden || r.status == http.StatusUnauthorized):
 					t.Errorf("%s with %s: status %d: %s", name, key, r.status, r.body)
-				case !permitted &&
-					(r.status != http.StatusForbidden || !strings.Contains(r.body, " scope "+names[0])):
+				case !permitted && (r.status != http.StatusForbidden || !strings.Contains(r.body, " scope "+names[0])):
 					t.Errorf("%s with %s: status %d, want 403 with the scope %s: %s", name, key, r.status, scope,
 						r.body)
 				}

@@ -85,7 +85,6 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 	}, nil
 }
 
-// CheckBatch calls Check for each item.
 func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) (
 	[]check.Answer, error) {
 	if caller.Account == freeKey {
@@ -129,7 +128,6 @@ func (keys) Authenticate(_ context.Context, presented string) (check.Caller, err
 	return check.Caller{}, check.ErrUnauthorized
 }
 
-// keyFunc is a key store.
 type keyFunc func(ctx context.Context, presented string) (check.Caller, error)
 
 func (f keyFunc) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
@@ -209,7 +207,6 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	return s
 }
 
-// listen opens a socket.
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	return expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)

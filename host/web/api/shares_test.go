@@ -22,12 +22,10 @@ import (
 	"assay/registry/expect"
 )
 
-// closedDoor admits nothing.
 type closedDoor struct{}
 
 func (closedDoor) Admits(string, int) error { return admission.ErrBusy }
 
-// oneDoor refuses one account.
 type oneDoor string
 
 func (d oneDoor) Admits(account string, _ int) error {
@@ -70,7 +68,6 @@ func TestDoorRefusesOneShare(t *testing.T) {
 	}
 }
 
-// reasons collects the reasons of refusals.
 type reasons struct {
 	mu   sync.Mutex
 	seen []string
@@ -82,7 +79,6 @@ func (r *reasons) add(reason string) {
 	r.seen = append(r.seen, reason)
 }
 
-// refuser refuses each check with an error.
 type refuser struct {
 	checker
 	err error
@@ -257,7 +253,6 @@ func TestFrozenDatabaseGets503(t *testing.T) {
 	}
 }
 
-// exceeded refuses all keys.
 type exceeded struct{ boundless }
 
 func (exceeded) TakeKey(caller check.Caller) error {
@@ -270,7 +265,6 @@ func (exceeded) TakeCheck(check.Caller) error {
 		Until: atCheck.Add(2500 * time.Millisecond)}
 }
 
-// flooded refuses to look up keys.
 type flooded struct{ boundless }
 
 func (flooded) TakeNetwork(netip.Prefix) error {
@@ -278,7 +272,6 @@ func (flooded) TakeNetwork(netip.Prefix) error {
 		Until: atCheck.Add(10 * time.Millisecond)}
 }
 
-// crowded refuses all checks without a key.
 type crowded struct{ *public }
 
 func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
@@ -301,24 +294,20 @@ func TestRateLimits(t *testing.T) {
 	const fast, month, used = "more than 1200 requests a minute", "2026-02-01T00:00:00.000Z", "the monthly quota"
 	expect.Each(t, map[string]testCase{
 		"check": {"/api/check", goodKey, Config{Rates: exceeded{}}, "3", `"pro-checks";q=1600;w=80`,
-			`"pro-checks";r=0;t=3`, "",
-			fast, 503, refusal.Rate, 1},
+			`"pro-checks";r=0;t=3`, "", fast, 503, refusal.Rate, 1},
 		"batch": {batchPath, goodKey, Config{Rates: exceeded{}}, "3", `"pro";q=100;w=5`, `"pro";r=0;t=3`, "", fast, 503,
 			refusal.Rate, 1},
 		"another endpoint": {searchPath, goodKey, Config{Rates: exceeded{}}, "3", `"pro";q=100;w=5`, `"pro";r=0;t=3`,
 			"2026-01-15T10:30:02.623Z", fast, 429, refusal.Rate, 1},
 		"network": {"/api/check", goodKey, Config{Rates: flooded{}}, "1", `"network";q=500;w=5`, `"network";r=0;t=1`,
-			"",
-			"more than 6000 requests a minute", 503, refusal.Rate, 0},
+			"", "more than 6000 requests a minute", 503, refusal.Rate, 0},
 		"everybody without a key": {"/api/check-public", "", Config{Public: crowded{&public{}}}, "60",
-			`"public";q=50;w=5`,
-			`"public";r=0;t=60`, "", "more than 600 requests a minute", 503, refusal.Rate, 0},
+			`"public";q=50;w=5`, `"public";r=0;t=60`, "", "more than 600 requests a minute", 503, refusal.Rate, 0},
 		"hour": {"/api/check-public", "", Config{Public: &public{}}, "1800", "", `"hour";r=0;t=1800`,
 			"2026-01-15T11:00:00.000Z", "the hourly limit", 429, refusal.Hourly, 0},
 		"quota": {"/api/check", usedKey, Config{}, "1431000", "", "", month, used, 429, refusal.Quota, 1},
 		"quota that is known to be spent": {"/api/check", spentKey, Config{Rates: exceeded{}}, "1431000", "", "", month,
-			used,
-			429, refusal.Quota, 1},
+			used, 429, refusal.Quota, 1},
 	}, func(t *testing.T, test testCase) {
 		by := t.Name()[len("TestRateLimits/"):]
 		var asked atomic.Int64

@@ -274,7 +274,6 @@ func testChangePlan(t *testing.T, s *site) {
 	free.get("/dashboard/plan/change?plan=pro").is(409, "choose a plan first")
 }
 
-// declining is a provider that declines every upgrade.
 type declining struct{ *billing.TestCheckout }
 
 func (declining) Change(_ context.Context, s billing.Subscription, _ check.Plan) (billing.Subscription, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,25 +26,7 @@ import (
 type mailSite struct {
 	*site
 	server *mailtest.Server
-	log    *lockedText
-}
-
-// lockedText collects a log.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log    string // its file
 }
 
 // publicURL begins the links in messages, whatever address a browser uses.
@@ -80,18 +64,17 @@ func serveMail(t *testing.T) *mailSite { t.Helper(); return serveMailOf(t, nil) 
 
 func serveMailOf(t *testing.T, provider *payers) *mailSite {
 	t.Helper()
-	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: &lockedText{}}
+	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: filepath.Join(t.TempDir(), "log")}
+	log := expect.Value(os.Create(m.log))(t)
+	t.Cleanup(func() { _ = log.Close() })
 	sender := expect.Value(mail.New("smtp://" + m.server.Addr + "?from=assay@example.com"))(t)
 	m.site = serve(t, func(c *Config) {
-		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(m.log, nil))
+		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(log, nil))
 		if provider != nil {
 			c.Customers = provider
 		}
 	})
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { m.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	storetest.Background(t, m.Run)
 	return m
 }
 
@@ -171,11 +154,10 @@ func TestSignInByMail(t *testing.T) {
 			t.Errorf("the table %s contains an address: %s", table, rows)
 		}
 	}
-	log := m.log.String()
+	log := string(expect.Value(os.ReadFile(m.log))(t))
 	expect.That(t, !strings.Contains(log, "@"), "the log contains an address:\n%s", log)
 }
 
-// rows returns the rows of a table as text.
 func (m *mailSite) rows(t *testing.T, table string) string {
 	t.Helper()
 	return storetest.Value[string](t, storetest.Session(t, m.database),

@@ -316,7 +316,6 @@ func (p page) is(status int, texts ...string) {
 		p.url, p.status, status, texts, words(p.root))
 }
 
-// is checks the current page.
 func (v *visitor) is(status int, texts ...string) { v.Helper(); v.at.is(status, texts...) }
 
 // lacks checks that the current page has none of these texts.
@@ -371,7 +370,7 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	serve(t, nil).share(t, testForgedForms, testCheckPage, testHostileText, testStaticFiles, testOtherMethods,
 		testWithoutJavaScript, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
-		testOverridesPageErrors, testListPages, testDocsNameThreats, testDocsOfLayers, testUpdatedParts, testErrorPages,
+		testOverridesPageErrors, testListPages, testDocsOfLayers, testUpdatedParts, testErrorPages,
 		testPrivacyPage, testPrivacyPageErrors, testLargeSubjectPage, testFavicon, testErrorPagesNameTheRequest,
 		testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode, testNoMail, testUsagePage,
 		testCompression, testShownOnce, testSignInWithKey, testDownloadsAreLimited, testFigures)

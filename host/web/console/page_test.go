@@ -18,7 +18,6 @@ import (
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/registry/expect"
-	"assay/sdk"
 )
 
 func TestFormats(t *testing.T) {
@@ -52,16 +51,6 @@ func TestPagesFollowPlans(t *testing.T) {
 	expect.Equal(t, "other plans", strings.Count(page.String(), `<button class="second">`), 3)
 }
 
-// testDocsNameThreats checks that the documentation lists every threat.
-func testDocsNameThreats(t *testing.T, s *site) {
-	v := s.visit(t)
-	v.get("/docs/scores").is(200, "What a score means")
-	for _, threat := range sdk.Threats() {
-		expect.That(t, strings.Contains(v.at.body, "<code>"+string(threat)+"</code>"),
-			"the documentation does not name %s", threat)
-	}
-}
-
 // testDocsOfLayers checks that the pages of layers are shown, and listed by those of the catalogue only.
 func testDocsOfLayers(t *testing.T, s *site) {
 	v := s.visit(t)
@@ -73,8 +62,6 @@ func testDocsOfLayers(t *testing.T, s *site) {
 		v.get(path).is(200, "All pages")
 		expect.Equal(t, path+" lists the pages of layers", strings.Contains(v.at.body, entry), listed)
 	}
-	v.get("/docs/catalogue/feeds")
-	expect.Equal(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
 	v.get("/docs/catalogue/none").is(404, "")
 }
 
@@ -252,7 +239,6 @@ func TestSharedLimit(t *testing.T) {
 	}
 }
 
-// crowded refuses all checks without a key.
 type crowded struct{ unlimited }
 
 func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {

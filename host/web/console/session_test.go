@@ -17,13 +17,11 @@ import (
 // posts are the paths of the dashboard's forms.
 var posts = []string{
 	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
-	"/dashboard/webhooks",
-	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/secret/switch",
-	"/dashboard/webhooks/test",
-	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
-	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
-	"/dashboard/plan", "/dashboard/plan/cancel",
-	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
+	"/dashboard/webhooks", "/dashboard/webhooks/remove", "/dashboard/webhooks/secret",
+	"/dashboard/webhooks/secret/switch", "/dashboard/webhooks/test", "/dashboard/webhooks/enable",
+	"/dashboard/webhooks/resend", "/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export",
+	"/dashboard/privacy/erase", "/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/account/code",
+	"/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
 // testForgedForms sends every form as another site, an old page or another customer would. All are rejected.
@@ -110,14 +108,12 @@ func (s *site) isSignedOut(t *testing.T, token, why string) {
 	}
 }
 
-// enter enters a code on the sign-in page.
 func (v *visitor) enter(code string) page {
 	v.Helper()
 	v.get("/signin")
 	return v.press("Sign in", "code", code)
 }
 
-// use signs in with a link.
 func (v *visitor) use(link string) page { v.Helper(); v.get(link); return v.press("Sign in") }
 
 // signIn returns a visitor who signed in with a customer's code.
@@ -179,7 +175,6 @@ func TestSessions(t *testing.T) {
 	expect.NoError(t, s.store.Prune(t.Context()))
 }
 
-// account returns the account of a session.
 func account(t *testing.T, s *site, token string) string {
 	t.Helper()
 	found, _, err := s.store.Session(t.Context(), token, "")

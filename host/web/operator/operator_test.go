@@ -43,7 +43,6 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	return expect.Value(operator.New(cfg))(t)
 }
 
-// answer is a response that was read.
 type answer struct {
 	*http.Response
 	text string
