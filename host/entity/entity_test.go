@@ -10,8 +10,20 @@ import (
 	"assay/registry/expect"
 )
 
-// checkFacts compares the normalised value and the facts in want, where "" means that the fact must be absent.
-func checkFacts(t *testing.T, typ Type, raw, country, value string, want Facts) {
+type parsed struct {
+	raw, value string
+	want       Facts
+}
+
+func checkFacts(t *testing.T, typ Type, cases map[string]parsed) {
+	t.Helper()
+	for _, c := range cases {
+		checkFactsIn(t, typ, c.raw, "", c.value, c.want)
+	}
+}
+
+// checkFactsIn compares the normalised value and the facts in want, where "" means that the fact must be absent.
+func checkFactsIn(t *testing.T, typ Type, raw, country, value string, want Facts) {
 	t.Helper()
 	e, err := Parse(typ, raw, country)
 	expect.Must(t, err == nil, "Parse(%s, %q, %q): %v", typ, raw, country, err)

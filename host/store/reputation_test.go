@@ -310,8 +310,6 @@ func TestPruneSightings(t *testing.T) {
 	prune(0, 0)
 }
 
-func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subject{subjectOf(e)} }
-
 // atAll is at for several records.
 func atAll(records []check.Record, then time.Time) []check.Record {
 	return column(records, func(r check.Record) check.Record { return at(r, then) })
