@@ -104,6 +104,8 @@ func TestPhoneRefused(t *testing.T) {
 		"two numbers":               {"+33612345678, +33612345679", "", "not part of a phone number"},
 		"a name after the number":   {"070 123 45 67 (Axel)", "", "contains letters"},
 		"one letter":                {"+33612345678b", "", "contains letters"},
+		"two letters":               {"+1 800 55 ab", "", "contains letters"},
+		"letters first":             {"flowers 1-800", "", "contains letters"},
 		"letters of another script": {"+1 800 цветы", "", "contains letters"},
 		"extension too long":        {"+33612345678x12345678", "", "contains letters"},
 		"extension only":            {"ext 1234567", "", "no digits"},
