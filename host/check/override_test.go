@@ -301,7 +301,8 @@ func TestEventMatchesTheContract(t *testing.T) {
 				Query: "\"ä\\\u2028</b>", At: at.Truncate(time.Second)},
 			"check.review",
 			`{"event":"check.review","timestamp":"2026-01-02T03:04:05.000Z",` +
-				`"data":{"query":"\"ä\\\u2028\u003c/b\u003e","type":"iban","verdict":"REVIEW","score":40,"signals":[],"ref":"chk_2"}}`,
+				`"data":{"query":"\"ä\\\u2028\u003c/b\u003e","type":"iban",` +
+				`"verdict":"REVIEW","score":40,"signals":[],"ref":"chk_2"}}`,
 		},
 		"allow": {check.Decision{Fused: check.Fused{Score: 39, Verdict: check.Allow}, Ref: "chk_3", Type: entity.Domain,
 			At: at}, "", ""},

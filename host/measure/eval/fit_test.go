@@ -114,8 +114,7 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// A layer with higher scores for benign rows gets weight 0. If its scores clear, it gets the weight that the labels were
-// drawn with.
+// A layer with higher scores for benign rows gets weight 0. If its scores clear, it gets the weight of the labels.
 func TestFitOfClearing(t *testing.T) {
 	t.Parallel()
 	s := newSample()
