@@ -218,7 +218,6 @@ func TestDiff(t *testing.T) {
 		from, to registry.LineupDocument
 		want     []registry.Change
 	}{
-		{"none", at(-4, 40, 70, a, b), at(-4, 40, 70, a, b), []registry.Change{}},
 		{"the order of layers does not count", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
 		{"bias and bands", at(-4, 40, 70, a), at(-4.25, 41, 71, a), []registry.Change{
 			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"},

@@ -49,17 +49,6 @@ func TestCheckBatch(t *testing.T) {
 	expect.Equal(t, "CheckDone was called for", len(f.done), 2)
 }
 
-// TestLedgerErrors has the other errors.
-func TestCheckBatchIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "only")
-	f.appendErr = &check.QuotaError{Quota: 10, Left: 1, Needed: 2}
-	answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
-	expect.Error(t, "a batch", err, f.appendErr)
-	expect.That(t, answers == nil && len(f.records) == 2, "got %v, and %d records were appended", answers,
-		len(f.records))
-}
-
 func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "only")

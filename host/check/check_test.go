@@ -233,6 +233,11 @@ func TestLedgerErrors(t *testing.T) {
 		expect.Must(t, c.passed != errors.As(err, &internal), "the error is a %T", err)
 		expect.That(t, internal == nil || internal.Ref == f.records[0].Decision.Ref && strings.Contains(err.Error(),
 			internal.Ref), "the error %q lacks the reference %s", err, f.records[0].Decision.Ref)
+		f = newFixture(t, "a") // the other one remembers a spent quota
+		f.appendErr = c.err
+		answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
+		expect.That(t, answers == nil && errors.Is(err, c.err) && len(f.records) == 2,
+			"a batch: got %v, %v, and %d records were appended", answers, err, len(f.records))
 	})
 }
 

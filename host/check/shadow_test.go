@@ -96,17 +96,8 @@ func TestShadowRunsAfterTheAnswer(t *testing.T) {
 	expect.That(t, got.live == d && got.shadow.Verdict == check.Block && len(got.outcomes) == 1 &&
 		got.outcomes[0].Layer == "candidate", "the shadow layers gave %+v", got)
 	runs.wantLeftOut(t, 0)
-}
 
-// Each check of a batch gets its shadow run too.
-func TestShadowOfABatch(t *testing.T) {
-	t.Parallel()
-	f, collector, runs := shadowFixture(t)
-	go f.Shadow.Run(t.Context())
-	go func() {
-		for range collector.asked {
-		}
-	}()
+	// Each check of a batch gets its shadow run too.
 	expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil))(t)
 	for range 2 {
 		<-runs.ran

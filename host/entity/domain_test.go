@@ -28,10 +28,7 @@ func longestLookalike() string {
 
 func TestDomainFacts(t *testing.T) {
 	t.Parallel()
-	for _, c := range map[string]struct {
-		raw, value string
-		want       Facts
-	}{
+	checkFacts(t, Domain, map[string]parsed{
 		"three labels": {"login.secure.example.co.uk", "login.secure.example.co.uk", Facts{
 			"entity.type": "domain", "entity.country": "EU", "domain.ascii": "login.secure.example.co.uk",
 			"domain.unicode": "login.secure.example.co.uk", "domain.registrable": "example.co.uk",
@@ -71,9 +68,7 @@ func TestDomainFacts(t *testing.T) {
 		"longest label":         {strings.Repeat("a", 63) + ".com", strings.Repeat("a", 63) + ".com", nil},
 		"longest name":          {longName(253), longName(253), nil},
 		"longest name, dot":     {longName(253) + ".", longName(253), nil},
-	} {
-		checkFacts(t, Domain, c.raw, "", c.value, c.want)
-	}
+	})
 }
 
 // longName returns a valid name of n characters.

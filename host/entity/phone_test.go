@@ -85,7 +85,7 @@ func TestPhoneFacts(t *testing.T) {
 		"Brazilian mobile with too few": {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
 		"country without numbering":     {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
 	} {
-		checkFacts(t, Phone, c.raw, c.country, c.value, c.want)
+		checkFactsIn(t, Phone, c.raw, c.country, c.value, c.want)
 	}
 }
 

@@ -125,11 +125,11 @@ func settingTable() []byte {
 	return g.encode()
 }
 
-// growEachCall scores the size of its memory in pages, and then grows it.
+// growEachCall scores the size of its memory in pages, and then grows it and writes to its end.
 func growEachCall() []byte {
 	g := newGuest()
-	return g.scoring(opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), i32Const(1), opMemoryGrow,
-		opDrop, returnScored).encode()
+	return g.scoring(opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), i32Const(8), opMemoryGrow,
+		opDrop, i32Const(9<<16-4), i32Const(1), opStore, returnScored).encode()
 }
 
 // slow runs n iterations of a loop and scores.

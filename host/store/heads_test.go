@@ -197,11 +197,9 @@ func TestAnsweredIsRemembered(t *testing.T) {
 		noError(t, os.WriteFile(path, []byte(text), 0o600))
 		wantFailure(t, errOf(OpenAnswered(path)), "%s was read", name)
 	}
-}
 
-func TestNewestBatchesAreRemembered(t *testing.T) {
-	t.Parallel()
-	a := &Answered{chains: map[int][]answeredBatch{}}
+	// The newest batches are remembered.
+	a = &Answered{chains: map[int][]answeredBatch{}}
 	for n := range int64(100) {
 		a.add(0, answeredBatch{Seq: 256 * (n + 1), Refs: make([]string, 256)})
 	}

@@ -237,6 +237,13 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 		first.Digest: {registry.NoteSignature: "c", registry.NotePassport: "b"},
 		other.Digest: {registry.NoteSignature: "o"}}
 	noDiff(t, "notes", want, must(s.AllPluginNotes(t.Context()))(t))
+
+	// If several hosts publish a version with different content, only one of them succeeds.
+	hosts := []*Store{s, open(t, s.url, nil)}
+	modules := listOf(8, func(i int) registry.Module { return module(t, "contested", fmt.Sprint("Probes in way ", i)) })
+	expect(t, "contents that were published", successes(t, concurrently(len(modules), func(i int) error {
+		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
+	}), registry.ErrVersionTaken), 1)
 }
 
 // A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
@@ -315,15 +322,4 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 		m, err := s.Module(t.Context(), original.Digest)
 		holds(t, err != nil, "%s: read %s %q, want an error", name, m.Ref(), m.Manifest.Summary)
 	}
-}
-
-// If several hosts publish a version with different content, only one of them succeeds.
-func TestConcurrentPublishing(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Database(t)
-	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
-	modules := listOf(8, func(i int) registry.Module { return module(t, "probe", fmt.Sprint("Probes in way ", i)) })
-	expect(t, "contents that were published", successes(t, concurrently(len(modules), func(i int) error {
-		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
-	}), registry.ErrVersionTaken), 1)
 }

@@ -223,7 +223,7 @@ func TestHistory(t *testing.T) {
 		noError(t, g.s.CatchUp(t.Context()))
 		subject := subjectOf(e)
 		subject.Account = g.customers[customer].Account
-		a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), subject)))(t)
+		a := must(g.s.GraphAggregates(t.Context(), []reputation.Subject{subjectOf(e), subject}))(t)
 		holds(t, a[0].Own.Day == 0 && a[0].Own.Since.IsZero(), "nobody's own history is %+v", a[0].Own)
 		return fmt.Sprintf("%d/%d of all, %d/%d own since %s", a[1].Hour, a[1].Day, a[1].Own.Hour, a[1].Own.Day,
 			a[1].Own.Since.Format("02 15:04"))
@@ -254,7 +254,7 @@ func TestHistory(t *testing.T) {
 	public.Account = publicAccount
 	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))
 	noError(t, g.s.CatchUp(t.Context()))
-	a = must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)
+	a = must(g.s.GraphAggregates(t.Context(), []reputation.Subject{subjectOf(e), public}))(t)
 	expect(t, "checks in the history of callers without a key", a[1].Own.Day, 0)
 }
 

@@ -209,7 +209,8 @@ func TestOneVotePerCustomer(t *testing.T) {
 	}
 }
 
-// The verdict in the graph leaves out layers that read reputation.
+// The verdict in the graph leaves out layers that read reputation. It is what the layers found, not what an override
+// decided, and no accusation that nobody was told.
 func TestFirstHandVerdict(t *testing.T) {
 	t.Parallel()
 	layers := func(contributions map[string]float64) []check.Outcome {
@@ -219,57 +220,43 @@ func TestFirstHandVerdict(t *testing.T) {
 		}
 		return all
 	}
+	type layersOf = map[string]float64
+	by := func(verdict, found check.Verdict, score int) *check.Override {
+		return &check.Override{Verdict: verdict, Score: score, Found: found}
+	}
 	tests := map[string]struct {
-		score   int
-		verdict check.Verdict
-		layers  map[string]float64
-		want    check.Verdict
+		score    int
+		verdict  check.Verdict
+		layers   layersOf
+		want     check.Verdict
+		override *check.Override
 	}{
-		"no second-hand layer":       {91, check.Block, map[string]float64{"domain": 6}, check.Block},
-		"other bands":                {50, check.Block, map[string]float64{"domain": 6}, check.Block},
-		"a list alone":               {78, check.Block, map[string]float64{"feeds": 5.25}, check.Allow},
-		"the graph was decisive":     {74, check.Block, map[string]float64{"domain": 4.5, "graph": 0.6}, check.Review},
-		"the graph added to a block": {97, check.Block, map[string]float64{"domain": 6, "graph": 1}, check.Block},
-		"similarity and a list": {99, check.Block, map[string]float64{"domain": 2, "feeds": 4, "similarity": 3},
-			check.Allow},
-		"cleared by reputation": {20, check.Allow, map[string]float64{"domain": 6, "standing": -4}, check.Allow},
-		"cleared and listed": {75, check.Block, map[string]float64{"domain": 5, "standing": -3, "feeds": 4},
-			check.Allow},
-		"a clamped score": {100, check.Block, map[string]float64{"domain": 14, "graph": 2.5}, check.Block},
-		"a low score":     {2, check.Allow, map[string]float64{"graph": 0.1}, check.Allow},
+		"no second-hand layer":       {91, check.Block, layersOf{"domain": 6}, check.Block, nil},
+		"other bands":                {50, check.Block, layersOf{"domain": 6}, check.Block, nil},
+		"a list alone":               {78, check.Block, layersOf{"feeds": 5.25}, check.Allow, nil},
+		"the graph was decisive":     {74, check.Block, layersOf{"domain": 4.5, "graph": 0.6}, check.Review, nil},
+		"the graph added to a block": {97, check.Block, layersOf{"domain": 6, "graph": 1}, check.Block, nil},
+		"similarity and a list": {99, check.Block, layersOf{"domain": 2, "feeds": 4, "similarity": 3}, check.Allow,
+			nil},
+		"cleared by reputation": {20, check.Allow, layersOf{"domain": 6, "standing": -4}, check.Allow, nil},
+		"cleared and listed":    {75, check.Block, layersOf{"domain": 5, "standing": -3, "feeds": 4}, check.Allow, nil},
+		"a clamped score":       {100, check.Block, layersOf{"domain": 14, "graph": 2.5}, check.Block, nil},
+		"a low score":           {2, check.Allow, layersOf{"graph": 0.1}, check.Allow, nil},
+
+		"a block without findings":    {70, check.Block, nil, check.Allow, by(check.Block, check.Allow, 3)},
+		"a block of what is reviewed": {70, check.Block, nil, check.Review, by(check.Block, check.Review, 50)},
+		"a block of what is blocked":  {70, check.Block, nil, check.Block, by(check.Block, check.Block, 91)},
+		"a block of what a list blocks": {70, check.Block, layersOf{"feeds": 5.25}, check.Allow,
+			by(check.Block, check.Block, 78)},
+		"an allow of what is blocked": {70, check.Allow, nil, check.Allow, by(check.Allow, check.Block, 91)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers)}
+			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers),
+				Override: tt.override}
 			expect(t, "firstHandVerdict", firstHandVerdict(d), tt.want)
 		})
-	}
-}
-
-// The graph counts what the layers found, not what an override decided, and no accusation that nobody was told.
-func TestFirstHandVerdictOfOverriddenCheck(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		override check.Override
-		layers   []check.Outcome
-		want     check.Verdict
-	}{
-		"a block without findings": {check.Override{Verdict: check.Block, Score: 3, Found: check.Allow}, nil,
-			check.Allow},
-		"a block of what is reviewed": {check.Override{Verdict: check.Block, Score: 50, Found: check.Review}, nil,
-			check.Review},
-		"a block of what is blocked": {check.Override{Verdict: check.Block, Score: 91, Found: check.Block}, nil,
-			check.Block},
-		"a block of what a list blocks": {check.Override{Verdict: check.Block, Score: 78, Found: check.Block},
-			[]check.Outcome{{Layer: "feeds", Contribution: 5.25, ReadsReputation: true}}, check.Allow},
-		"an allow of what is blocked": {check.Override{Verdict: check.Allow, Score: 91, Found: check.Block}, nil,
-			check.Allow},
-	}
-	for name, tt := range tests {
-		d := &check.Decision{Fused: check.Fused{Score: 70, Verdict: tt.override.Verdict}, Layers: tt.layers,
-			Override: &tt.override}
-		expect(t, name, firstHandVerdict(d), tt.want)
 	}
 }
 
@@ -322,8 +309,6 @@ func TestPruneSightings(t *testing.T) {
 	g.advance(sightingMaxAge)
 	prune(0, 0)
 }
-
-func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subject{subjectOf(e)} }
 
 // atAll is at for several records.
 func atAll(records []check.Record, then time.Time) []check.Record {

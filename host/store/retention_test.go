@@ -24,13 +24,16 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 	return at(decided(caller, parse(t, entity.Domain, value), check.Allow), when)
 }
 
-// checksOfMonths records three checks of each month from January 2021 on, in its partition, and returns their
-// references by month. It leaves the clock at 10 March 2022, so records from before 10 March 2021 are past their
-// retention.
-func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.Caller, now *time.Time) (
+// pastRetention opens a store in which a check of July 2020 is recorded, which has no partition of its own, and three
+// checks of each month from January 2021 on, in its partition. Its clock shows 10 March 2022, so records from before 10
+// March 2021 are past their retention. The references are by month.
+func pastRetention(t *testing.T, months int) (s *Store, l *Ledger, caller check.Caller, now *time.Time,
 	refs map[string][]string) {
 	t.Helper()
-	refs = map[string][]string{}
+	now = new(day(2021, time.January, 5))
+	s, l, caller = newLedger(t, func() time.Time { return *now }, LedgerConfig{})
+	old := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
+	refs = map[string][]string{"2020-07": {old}}
 	for month := range months {
 		*now = day(2021, time.January, 20).AddDate(0, month, 0)
 		noError(t, s.EnsurePartitions(t.Context()))
@@ -43,7 +46,7 @@ func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.
 		noError(t, l.Append(t.Context(), records...))
 	}
 	*now = day(2022, time.March, 10)
-	return refs
+	return s, l, caller, now, refs
 }
 
 // anchorDue signs and stores an anchor for each chain with records to prune.
@@ -96,10 +99,7 @@ func months(t *testing.T, s *Store) string {
 
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	withoutPartition := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-	refs := checksOfMonths(t, 14, s, l, caller, &now)
+	s, _, caller, now, refs := pastRetention(t, 14)
 	expect(t, "anchors that pruning kept", prune(t, s), 1)
 	want := "2021_03 2021_04 2021_05 2021_06 2021_07 2021_08 2021_09 2021_10 2021_11 2021_12 " +
 		"2022_01 2022_02 2022_03 2022_04"
@@ -113,7 +113,6 @@ func TestRetention(t *testing.T) {
 			expect(t, "records of a check from "+month, recorded(t, s, ref), want)
 		}
 	}
-	expect(t, "records in the default partition", recorded(t, s, withoutPartition), 0)
 	verifyLedger(t, s)
 	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' ||
 			to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
@@ -129,15 +128,15 @@ func TestRetention(t *testing.T) {
 
 	before := dumpTables(t, s)
 	holds(t, prune(t, s) == 0 && dumpTables(t, s) == before, "pruning again had an effect")
-	now = day(2022, time.March, 20)
+	*now = day(2022, time.March, 20)
 	expect(t, "anchors of a run on the last day", prune(t, s), 0)
-	now = time.Date(2022, 3, 21, 0, 0, 0, 0, time.UTC)
+	*now = time.Date(2022, 3, 21, 0, 0, 0, 0, time.UTC)
 	holds(t, prune(t, s) == 1 && recorded(t, s, refs["2021-03"][2]) == 0 && recorded(t, s, refs["2021-04"][0]) == 1,
 		"exactly the next day should be pruned")
 	expect(t, "partitions before the month has ended", months(t, s), want)
 	verifyLedger(t, s)
 	// Years later only records of pruning, and of accounts and keys, remain.
-	now = day(2025, time.January, 1)
+	*now = day(2025, time.January, 1)
 	prune(t, s)
 	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
 	verifyLedger(t, s)
@@ -230,9 +229,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 // Records of states, of which imports of lists add some every hour, are kept, but keep no partition.
 func TestStatesKeepNoPartition(t *testing.T) {
 	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	checksOfMonths(t, 14, s, l, caller, &now)
+	s, _, _, _, _ := pastRetention(t, 14)
 	exec(t, session(t, s.url), fmt.Sprintf(`SELECT append_state('name', '', 'n' || n, '', 0, 0, NULL)
 		FROM generate_series(1, %d) AS n; UPDATE state_records SET recorded_at = '2021-02-20'`, pruneBatch+1))
 	prune(t, s)
@@ -243,11 +240,9 @@ func TestStatesKeepNoPartition(t *testing.T) {
 // Several hosts prune at once while checks continue. The result is recorded once.
 func TestPruningByManyHostsAtOnce(t *testing.T) {
 	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
-	checksOfMonths(t, 3, s, l, caller, &now)
+	s, l, caller, now, _ := pastRetention(t, 3)
 	hosts := []*Store{s, open(t, s.url, s.now), open(t, s.url, s.now)}
-	records := atAll(allowedMany(t, caller, 60), now)
+	records := atAll(allowedMany(t, caller, 60), *now)
 	noError(t, errors.Join(concurrently(len(hosts)+len(records), func(i int) error {
 		if i < len(hosts) {
 			return errOf(pruneOnce(t.Context(), hosts[i]))
@@ -259,15 +254,13 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)
 	expect(t, "pruning records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"), 1)
 	expect(t, "anchors", one[int](t, s, "SELECT count(*) FROM audit_anchors"), 1)
+	verifyLedger(t, s)
 }
 
 // A host may crash at any point after keeping the anchor. The chain still verifies, and the next run completes pruning.
 func TestInterruptedPruningIsCompleted(t *testing.T) {
 	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
-	appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-	checksOfMonths(t, 3, s, l, caller, &now)
+	s, _, _, _, _ := pastRetention(t, 3)
 	anchor := anchored(t, s)
 	for _, step := range []func() error{
 		func() error { return nil }, // crashed after keeping the anchor
@@ -285,6 +278,7 @@ func TestInterruptedPruningIsCompleted(t *testing.T) {
 	expect(t, "anchors of a second run", prune(t, s), 0)
 	got := months(t, s)
 	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)
+	verifyLedger(t, s)
 }
 
 // Pruning is postponed while others read the audit log or record checks.
@@ -296,10 +290,7 @@ func TestPruningYieldsToOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := day(2021, time.January, 5)
-			s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-			appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-			checksOfMonths(t, 3, s, l, caller, &now)
+			s, _, _, _, _ := pastRetention(t, 3)
 			anchored(t, s)
 			conn := session(t, s.url)
 			exec(t, conn, "BEGIN", holder)
@@ -316,9 +307,7 @@ func TestPruningYieldsToOthers(t *testing.T) {
 // A reader of the audit log sees all of its snapshot, even if a host prunes meanwhile.
 func TestReadAuditLogDuringPruning(t *testing.T) {
 	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
-	checksOfMonths(t, 3, s, l, caller, &now)
+	s, _, _, _, _ := pastRetention(t, 3)
 	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, log AuditLog) error {
 		if _, err := log.Heads(ctx); err != nil {
 			return err
@@ -328,4 +317,5 @@ func TestReadAuditLogDuringPruning(t *testing.T) {
 	})
 	wantError(t, "error", err, nil)
 	prune(t, s)
+	verifyLedger(t, s)
 }

@@ -165,20 +165,6 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 	}
 }
 
-// After a hint, a new event does not wait for the next poll.
-func TestHint(t *testing.T) {
-	inBubble(t, func(t *testing.T, q *queue) {
-		d, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 0 })
-		defer stop()
-		<-time.After(pollInterval + pollInterval/2)
-		q.add("acct_1", "chk_1")
-		d.Hint()
-		<-time.After(minPollInterval)
-		got := q.times("chk_1")
-		expect.That(t, len(got) == 1 && got[0] <= minPollInterval, "attempts at %v after the hint", got)
-	})
-}
-
 // While the database is unavailable, no event is resent and no outcome is lost.
 func TestOutcomeSurvivesOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue) {

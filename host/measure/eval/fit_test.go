@@ -114,27 +114,19 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// A layer whose scores clear gets the weight that the labels were drawn with.
-func TestFitRecoversClearing(t *testing.T) {
+// A layer with higher scores for benign rows gets weight 0. If its scores clear, it gets the weight of the labels.
+func TestFitOfClearing(t *testing.T) {
 	t.Parallel()
-	s, random := newSample(), rand.New(rand.NewPCG(11, 12))
-	for range 3000 {
-		x, y := random.IntN(101), random.IntN(101)
-		odds := math.Exp(-1 + 4*float64(x)/100 - 3*float64(y)/100)
-		s.add(entity.Domain, random.Float64() < odds/(1+odds), "", x, -y)
+	s := newSample()
+	s.draw(rand.New(rand.NewPCG(11, 12)), entity.Domain, 3000, -1, 4, -3)
+	accusing := s.fit(t, unlimited(.4)).Types[0].Weights
+	expect.That(t, accusing[1] == 0 && accusing[0] >= 2.5 && accusing[0] <= 5, "weights %v", accusing)
+	for _, scores := range s.scores {
+		scores[1] = -scores[1]
 	}
 	if f := s.fit(t, unlimited(.4)).Types[0]; math.Abs(f.Weights[0]-4) > .5 || math.Abs(f.Weights[1]-3) > .5 {
 		t.Errorf("weights %v, want 4 and 3", f.Weights)
 	}
-}
-
-// A layer with higher scores for benign rows gets weight 0, and the others are fitted as without it.
-func TestFitKeepsWeightsNonNegative(t *testing.T) {
-	t.Parallel()
-	s := newSample()
-	s.draw(rand.New(rand.NewPCG(5, 6)), entity.Domain, 3000, -1, 3, -2)
-	f := s.fit(t, unlimited(.3)).Types[0]
-	expect.That(t, f.Weights[1] == 0 && f.Weights[0] >= 2 && f.Weights[0] <= 4, "weights %v", f.Weights)
 }
 
 // For fully separated rows the best weights are infinite. The fit stays within the bounds.

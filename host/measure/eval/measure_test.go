@@ -133,15 +133,18 @@ func TestCalibration(t *testing.T) {
 }
 
 // A row on which a layer fails counts with the score that the API would return, and with a warning, and is scored once.
+// Rows with failed lookups are counted with a warning, too.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
+	f.scores["bonk.example"], f.unknown = scores{first: 50, failure: check.Exhausted}, "bank.example"
 	r := measure(t, f, rows, eval.Options{})
 	layer := r.Types[0].Layers[0]
 	expect.That(t, r.Failures() == 1 && layer.Failures["fuel"] == 1 &&
-		slices.Equal(layer.FailedOn, []string{"bonk.example"}) && len(r.Warnings) == 3,
+		slices.Equal(layer.FailedOn, []string{"bonk.example"}) && len(r.Warnings) == 4,
 		"%d failures, %v on %q, warnings %q", r.Failures(), layer.Failures, layer.FailedOn, r.Warnings)
+	expect.That(t, r.Types[0].Unknown == 1 && strings.Contains(strings.Join(r.Warnings, "\n"),
+		"did not respond in time: 1"), "%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
 	expect.That(t, f.attempts["bonk.example"] == 1 && f.attempts["shop.example"] == 1, "attempts %v", f.attempts)
 }
 
@@ -258,16 +261,6 @@ func TestProgress(t *testing.T) {
 		calls++
 	})))
 	expect.That(t, last == len(many) && calls <= 20, "%d calls, the last at %d of %d", calls, last, len(many))
-}
-
-// Rows with failed lookups are counted with a warning.
-func TestUnknownFacts(t *testing.T) {
-	t.Parallel()
-	f, rows := example()
-	f.unknown = "bank.example"
-	r := measure(t, f, rows, eval.Options{})
-	expect.That(t, r.Types[0].Unknown == 1 && strings.Contains(strings.Join(r.Warnings, "\n"),
-		"did not respond in time: 1"), "%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
 }
 
 // A held-out score replaces the layer's own in every figure, and in the explanation of errors.

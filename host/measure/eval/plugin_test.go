@@ -248,7 +248,7 @@ func TestReadRow(t *testing.T) {
 
 func TestReadForms(t *testing.T) {
 	t.Parallel()
-	lines := "{\"type\":\"domain\",\"value\":\"a\",\"label\":1}\r\n\n{\"type\":\"iban\",\"value\":\"b\",\"label\":0}"
+	lines := "{\"value\":\"a\",\"label\":1}\r\n\n{\"type\":\"iban\",\"value\":\"b\",\"label\":0}"
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	expect.Value(w.Write([]byte(lines)))(t)
@@ -267,7 +267,7 @@ func TestReadForms(t *testing.T) {
 		{"gzip header only", "\x1f\x8b", nil, "unpacking rows"},
 		{"line too long", strings.Repeat("x", 2<<20), nil, "line 1 is longer"},
 	} {
-		rows, bad, err := eval.Read(strings.NewReader(c.input), "")
+		rows, bad, err := eval.Read(strings.NewReader(c.input), entity.Domain) // of rows without a type
 		if c.wantErr != "" {
 			expect.ErrorText(t, c.name+": error", err, c.wantErr)
 			continue
@@ -295,14 +295,4 @@ func FuzzRead(f *testing.F) {
 			expect.That(t, err == nil, "a row with country %q is accepted", r.Country)
 		}
 	})
-}
-
-func TestReadDefaultType(t *testing.T) {
-	t.Parallel()
-	rows, bad, err := eval.Read(strings.NewReader(`{"value":"a","label":1}`+"\n"+
-		`{"type":"iban","value":"b","label":0}`), entity.Domain)
-	if diff := cmp.Diff([]eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}},
-		rows); diff != "" || err != nil || bad != nil {
-		t.Errorf("error %v, invalid lines %v (-want +got):\n%s", err, bad, diff)
-	}
 }

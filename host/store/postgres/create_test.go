@@ -68,13 +68,17 @@ func TestInterruptedCreation(t *testing.T) {
 	}
 }
 
-func TestMissingDatabaseIsNotReplaced(t *testing.T) {
+// A database that is missing is not replaced, and others may not read its password.
+func TestRefusedRecords(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
-	created := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
-	expect.NoError(t, created.write(filepath.Join(dir, "postgres.json")))
-	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
-	expect.ErrorText(t, "Open", err, "restore it, or remove")
+	path := filepath.Join(dir, "postgres.json")
+	for mode, want := range map[os.FileMode]string{0o600: "restore it, or remove",
+		0o640: path + " (mode 640): run chmod 600 " + path} {
+		expect.NoError(t, (record{Password: "p", Created: time.Unix(1_700_000_000, 0)}).write(path))
+		expect.NoError(t, os.Chmod(path, mode))
+		expect.ErrorText(t, "Open", expect.ErrorOf(Open(t.Context(), Config{Dir: dir, Offline: true})), want)
+	}
 }
 
 func TestFallbackDir(t *testing.T) {
@@ -145,16 +149,6 @@ func TestOtherMajorVersion(t *testing.T) {
 	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
 		expect.ErrorText(t, "Open", err, part)
 	}
-}
-
-func TestRecordThatOthersCanRead(t *testing.T) {
-	t.Parallel()
-	dir := reachable(t)
-	path := filepath.Join(dir, "postgres.json")
-	expect.NoError(t, (record{Password: "p"}).write(path))
-	expect.NoError(t, os.Chmod(path, 0o640))
-	_, err := Open(t.Context(), Config{Dir: dir})
-	expect.ErrorText(t, "Open", err, path+" (mode 640): run chmod 600 "+path)
 }
 
 func TestAccountOf(t *testing.T) {
