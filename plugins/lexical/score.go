@@ -123,7 +123,7 @@ func (w *work) baitShare() int {
 	return int(int64(w.sums.Parts[ngram.Name]) * int64(bait) / int64(all))
 }
 
-// A trade is a line of honest business whose names hold bait words. own and beside are words as wordlist.Has takes them.
+// A trade is a line of honest business whose names hold bait words. Both lists are as wordlist.Has takes them.
 type trade struct {
 	own    string // name the trade
 	beside string // often stand beside them

@@ -87,8 +87,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// runMore lets more tests run at a time than there are processors, unless -parallel says how many: they wait for Postgres
-// and for hosts more than they compute.
+// runMore lets more tests run at a time than there are processors, unless -parallel says how many: they wait for
+// Postgres and for hosts more than they compute.
 func runMore() {
 	flag.Parse()
 	given := false
