@@ -84,9 +84,8 @@ var outside = map[string]string{
 	"hosttest": "registry registry/activation registry/expect registry/project",
 }
 
-// allowedImports lists, for packages outside the host and for those of the host that may import less than their group,
-// what they may import of this module, and why nothing else. Paths are relative to the module's. One that ends in /...
-// covers the package and all below it; the most specific rule applies.
+// allowedImports lists what packages may import of this module if that is less than their group may, and why. Paths are
+// relative to the module's; one that ends in /... covers all below it, and the most specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
 	"host": {"host/cli", "the program is a call of the command line"},
 

@@ -69,9 +69,8 @@ func verifyExport(t *testing.T, text []byte, key audit.Public, outside *Checkpoi
 // jsonToken matches the names and values of JSON.
 var jsonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\d+|true|null`)
 
-// changes calls fn with every single change of an export: of each value, and each line that is deleted, doubled or
-// swapped with the next. what names the change. Nothing signed binds the values that it leaves out: in the first line,
-// the time and the key, which is a hint.
+// changes calls fn, with its name, for every single change of an export: of a value, and of a line that is deleted,
+// doubled or swapped. Nothing signed binds what it leaves out: in the first line, the time and the key.
 func changes(text []byte, fn func(what string, changed []byte)) {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	lines = lines[:len(lines)-1]

@@ -76,12 +76,9 @@ func TestLabelledFalsePositives(t *testing.T) {
 	}](t, dir, database, args...)
 	expect.Must(t, len(r.Types) == 4, "%d types", len(r.Types))
 	for _, typed := range r.Types {
-		if b := typed.Bands.Review; 100*b.FP > b.FP+b.TN {
-			t.Errorf("%s: %d of %d honest values reach review, more than 1 in 100", typed.Type, b.FP, b.FP+b.TN)
-		}
-		if b := typed.Bands.Block; 500*b.FP > b.FP+b.TN {
-			t.Errorf("%s: %d of %d honest values are blocked, more than 1 in 500", typed.Type, b.FP, b.FP+b.TN)
-		}
+		review, block := typed.Bands.Review, typed.Bands.Block
+		expect.That(t, 100*review.FP <= review.FP+review.TN, "%s: over 1 in 100 reach review: %+v", typed.Type, review)
+		expect.That(t, 500*block.FP <= block.FP+block.TN, "%s: over 1 in 500 are blocked: %+v", typed.Type, block)
 		for _, s := range typed.Suffixes {
 			expect.That(t, 20*s.Review.Count <= s.Review.N, "%s: %d of %d honest names under %s reach review",
 				typed.Type, s.Review.Count, s.Review.N, s.Group)

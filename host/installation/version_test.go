@@ -3,6 +3,8 @@ package installation
 import (
 	"runtime/debug"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestRevision(t *testing.T) {
@@ -17,11 +19,6 @@ func TestRevision(t *testing.T) {
 		"modified": {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "true"}},
 			"4f1, modified"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := revisionOf(test.settings); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		expect.Equal(t, name, revisionOf(test.settings), test.want)
 	}
 }

@@ -112,9 +112,8 @@ func (x *tampered) numbered(t *testing.T, number int) activation.Activation {
 	return expect.Value(activation.Unverified(signed))(t)
 }
 
-// TestTampering changes what scores in every way that write access to all tables permits, without a key. A host that
-// has run the activation in force, restarted or not, never scores otherwise. A host that knows nothing yet may be given
-// an old activation, which `assay audit verify` finds. Everything is refused or found by name.
+// TestTampering changes what scores in every way that write access to all tables permits. A host that has run the
+// activation in force never scores otherwise; a new one may be given an old one, which `assay audit verify` finds.
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	x := newTampered(t)

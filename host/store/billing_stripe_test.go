@@ -206,9 +206,8 @@ type customerOfStripe struct {
 	steps   []string
 }
 
-// TestNoSequenceGivesMoreThanWasPaid does random things to a subscription: changes, declined payments, cancellations,
-// refunds, lost and repeated events, over many months. After each step that Stripe's events have told, the account has
-// the plan that was paid last, and in no month more checks than the largest plan that was paid for in it.
+// TestNoSequenceGivesMoreThanWasPaid does random things to a subscription over many months. After each step of Stripe's
+// events, the account has the plan that was paid last, and no more checks than the largest plan paid for.
 func TestNoSequenceGivesMoreThanWasPaid(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)

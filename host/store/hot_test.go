@@ -23,10 +23,8 @@ import (
 	"assay/host/store/postgres/postgrestest"
 )
 
-// TestHotStatementsNameTheirNode runs what checks, their events and the graph need, and looks at the plan of every
-// statement: each scan of a table that distribute spreads over nodes must select one value of its distribution column,
-// so that a cluster runs it on one node. Statements within functions, triggers and foreign keys are included. The
-// functions are those of a cluster.
+// TestHotStatementsNameTheirNode looks at the plan of every statement that checks, their events and the graph need,
+// also within functions, triggers and foreign keys: each scan of a distributed table selects one value of its column.
 func TestHotStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	s, plans := explained(t)

@@ -24,9 +24,8 @@ import (
 	is "assay/registry/expect"
 )
 
-// BenchmarkLedger measures the throughput of the ledger with 512 callers, by number of chains and accounts, with one
-// check per transaction, and with one while a snapshot of the database is open. ASSAY_LEDGER_ROWS adds a database that
-// already has that many records. It reports what a check costs Postgres: processor time and write-ahead log.
+// BenchmarkLedger measures the ledger with 512 callers, by chains and accounts, with one check per transaction, and
+// beside an open snapshot. ASSAY_LEDGER_ROWS adds records. It reports Postgres's processor time and log per check.
 func BenchmarkLedger(b *testing.B) {
 	loads := []ledgerLoad{
 		{batch: 256, chains: 1, accounts: 1}, {batch: 256, chains: 1, accounts: 100},

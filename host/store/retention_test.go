@@ -24,9 +24,8 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 	return at(decided(caller, parse(t, entity.Domain, value), check.Allow), when)
 }
 
-// pastRetention opens a store in which a check of July 2020 is recorded, which has no partition of its own, and three
-// checks of each month from January 2021 on, in its partition. Its clock shows 10 March 2022, so records from before 10
-// March 2021 are past their retention. The references are by month.
+// pastRetention opens a store with a check of July 2020, which has no partition of its own, and three of each month
+// from January 2021 on. On its clock's 10 March 2022, records from before 10 March 2021 are past their retention.
 func pastRetention(t *testing.T, months int) (s *Store, l *Ledger, caller check.Caller, now *time.Time,
 	refs map[string][]string) {
 	t.Helper()

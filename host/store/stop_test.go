@@ -32,10 +32,8 @@ import (
 // busyHostEnv makes the test binary a busy host: the database's URL, an account, a key, and the operations to repeat.
 const busyHostEnv = "ASSAY_TEST_BUSY_HOST"
 
-// TestStoppedHosts stops a host at random moments while it does everything that locks audit heads or other rows that
-// others wait for. Meanwhile another host records checks of the same account and chain, erases the same subjects and
-// changes the same endpoint. Checks are recorded, and changes made, during each stop. ASSAY_STOPS sets the number of
-// stops. If set, this must not take longer than a second.
+// TestStoppedHosts stops a host at random moments of everything that locks rows others wait for. Meanwhile another host
+// records, erases and changes the same, and must not wait a second if ASSAY_STOPS sets the number of stops.
 func TestStoppedHosts(t *testing.T) {
 	t.Parallel()
 	stops, limit := 20, time.Minute // a busy machine is no failure

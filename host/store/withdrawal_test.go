@@ -259,9 +259,8 @@ func TestOldVersionsAreNotRead(t *testing.T) {
 	noError(t, errOf(conn.pg.PgConn().Exec(t.Context(), "COMMIT").ReadAll()))
 }
 
-// At low load, batches hold few records, and what delays them has little to do with their records. It must not be taken
-// for the time that a record costs, or a host with room to spare would refuse the checks that arrive after a short
-// stall.
+// At low load, what delays a batch has little to do with its few records. It must not be taken for the time that a
+// record costs, or a host with room to spare would refuse checks after a short stall.
 func TestPaceAtLowLoad(t *testing.T) {
 	t.Parallel()
 	const marginal = 100 * time.Microsecond

@@ -40,10 +40,9 @@ func TestSignalTexts(t *testing.T) {
 	}
 }
 
-// TestReplay simulates a day of checks of entities that customers met within the last week. It says no more than its
-// assumptions: an honest entity is checked rarely (a person signs up with a few customers) and one in a hundred is
-// popular at once; one in five used for fraud is tried with every customer as fast as possible, and the others behave
-// like honest ones. The points at the weight of the default lineup must be worth less than the likelihood ratio.
+// TestReplay simulates a day of checks. Its assumptions: an honest entity is checked rarely, one in a hundred is
+// popular at once; one in five used for fraud is tried with every customer at once, and the others behave like honest
+// ones. The points must be worth less than the likelihood ratio.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	const entities, weight = 20_000, 0.5

@@ -31,9 +31,8 @@ func TestLabelled(t *testing.T) {
 
 func TestAbstainsWithoutNumber(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Run(Score, sdk.Facts{"entity.type": "phone", "entity.country": "FR"}); got.Outcome != sdk.Abstained {
-		t.Errorf("outcome %d without a number, want abstained", got.Outcome)
-	}
+	got := sdk.Run(Score, sdk.Facts{"entity.type": "phone", "entity.country": "FR"})
+	expect.That(t, got.Outcome == sdk.Abstained, "outcome %d without a number, want abstained", got.Outcome)
 }
 
 // A signal counts less if the country is a guess, and least if the number is ordinary in another likely country.

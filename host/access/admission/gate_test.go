@@ -270,9 +270,8 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A gate adapts to what checks cost, including the time until a check that has its turn runs. One slow check, as of a
-// process that was stopped, says little. What an account may have in progress follows from the time that its own checks
-// take, whoever else is slow.
+// A gate adapts to what checks cost, with their wait for a turn. One slow check, as of a stopped process, says little.
+// What an account may have in progress follows from the time of its own checks.
 func TestCostFollowsTheChecks(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *Gate) {
 		judge(t, g, "a", 10*time.Millisecond, 500)

@@ -137,9 +137,8 @@ const brokenLayer = "\x00asm\x01\x00\x00\x00" + // header
 	"\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00" + // exports
 	"\x0a\x05\x01\x03\x00\x00\x0b" // unreachable
 
-// A layer that fails for 20 accounts in as many networks, and for the reference values, is moved to shadow by the host,
-// in a step that `audit verify` accepts and that an operator can undo. /readyz says both. In shadow it does no harm,
-// and `lineup shadow` shows it, and what another layer in shadow would have changed.
+// A layer that fails for 20 accounts of as many networks and for the reference values is moved to shadow, in a step
+// that `audit verify` accepts and an operator can undo. There it does no harm, and `lineup shadow` shows it.
 func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

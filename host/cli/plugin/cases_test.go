@@ -162,9 +162,8 @@ func TestLayerTextsAreOneLine(t *testing.T) {
 	}
 }
 
-// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder, except for the host's address:
-// from nothing to a live layer and back. TestPublishAsDocumented runs the rest. Another build of the same source,
-// elsewhere, gives the same bytes.
+// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder, from nothing to a live layer and
+// back. TestPublishAsDocumented runs the rest. Another build of the same source gives the same bytes.
 func TestPluginNew(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

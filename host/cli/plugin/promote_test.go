@@ -125,9 +125,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	text := hosttest.Output(t, dir, database, "plugin", "promote", "probe", "--share", "50%", "--limit", "100%")
 	hosttest.Has(t, text, "Reference values: 0 of ", "for 50% of the accounts is in force on ",
 		"probe@1.1.0: live to canary.\nNext: `assay lineup hosts`")
-	if got := inForce(); got.Lineup.Layer("probe").Layer != "probe@1.0.0" {
-		t.Errorf("next to the canary: %+v", got.Lineup.Layer("probe"))
-	}
+	expect.Equal(t, "next to the canary", inForce().Lineup.Layer("probe").Layer, "probe@1.0.0")
 	hosttest.PushEmpty(t, dir, database, "another", `"entities":["iban"],"facts":[],"signals":[]`)
 	refused("a canary without another@1.0.0 is in force", "promote", "another")
 	refused("domain@1", "retire", "domain") // it is required

@@ -23,9 +23,9 @@ type world struct {
 	*State
 }
 
-// newWorld returns a world without differences. Account "a" has a webhook endpoint, "b" a quota that it has used up,
-// and "c" erased what it had checked. The records are, in order: 1 and 2 of single checks, 3 to 5 of a batch, 6 of a
-// check without an answer, 7 and 8 of account b, 9 erased, 10 its erasure, 11 of account c, 12 a lineup.
+// newWorld returns a world without differences. Account a has an endpoint, b no quota left, c erased what it had
+// checked. Records: 1, 2 single; 3 to 5 a batch; 6 not answered; 7, 8 of b; 9 erased, 10 its erasure; 11 of c; 12 a
+// lineup.
 func newWorld() world {
 	w := world{&History{}, &State{Accounts: []Account{
 		{ID: "a", Salt: []byte("salt a"), Quota: 100, Endpoint: true},

@@ -90,9 +90,8 @@ var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
 const stripeSecret = "whsec_of_the_tests"
 
-// testStripe buys a plan from a host whose Stripe sends no event: the host asks when the browser returns. The
-// customer's other checkout is closed, and a declined card changes nothing later. Another customer's payment is known
-// by its event, unless that is forged.
+// testStripe buys a plan from a host whose Stripe sends no event: it asks when the browser returns, and closes the
+// other checkout. Another customer's payment is known by its event, unless that is forged.
 func testStripe(t *testing.T, s *service) {
 	stripe := s.stripe
 	browse := func() browser {

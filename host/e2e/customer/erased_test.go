@@ -35,9 +35,8 @@ var cleaning = []string{
 	"SELECT pg_switch_wal()", "CHECKPOINT", "ALTER SYSTEM RESET wal_recycle", "SELECT pg_reload_conf()",
 }
 
-// TestErasedMeansErased erases a person and a domain after everything that stores data about a subject. A dump of the
-// database then has nothing of them. Neither have the files of the database, with its log of writes, and of the host,
-// once the operator has run the statements of docs/privacy.md.
+// TestErasedMeansErased erases a person and a domain after everything that stores data about a subject. Then nothing of
+// them is in a dump, nor in the files of database and host, once the statements of docs/privacy.md have run.
 func TestErasedMeansErased(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedPostgres(t)

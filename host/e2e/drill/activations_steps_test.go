@@ -67,9 +67,8 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 	}
 }
 
-// paused makes an activation while a host with checks in progress is stopped, until the revision that is replaced may
-// no longer be recorded. The host does not learn of the activation before it has completed some checks: only the ledger
-// keeps it from answering them by that revision.
+// paused makes an activation while a host with checks in progress is stopped. When it goes on, it does not know of the
+// activation, and only the ledger keeps it from answering by the revision that was replaced.
 func (d *drill) paused(activate func() error) error {
 	d.still.Lock()
 	defer d.still.Unlock()

@@ -25,9 +25,8 @@ import (
 	"assay/registry/expect"
 )
 
-// TestActivationsUnderLoad changes the lineup of three hosts all the time while they answer checks. One of them is
-// stopped and continued at random, another is killed and started again, and notifications get lost. No check fails
-// but with 503, each answer is what the lineup of its record says, and a host that is said to run an activation does.
+// TestActivationsUnderLoad changes the lineup of three hosts that answer checks, are stopped and killed, and lose
+// notifications. No check fails but with 503, and each answer is what the lineup of its record says.
 func TestActivationsUnderLoad(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)

@@ -117,8 +117,7 @@ var (
 )
 
 // TestRollingRestart restarts two hosts behind haproxy in turn while clients send checks over connections that they
-// keep open. No request may be lost, and the ledger must have exactly the answers. haproxy repeats no request: only
-// connections that could not be opened are tried again.
+// keep. No request may be lost, and haproxy repeats none: it only retries connections that could not be opened.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	haproxy, err := exec.LookPath("haproxy")

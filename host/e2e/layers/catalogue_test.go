@@ -27,9 +27,8 @@ import (
 	"assay/registry/expect"
 )
 
-// TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party
-// layers, their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them. The cases pass, with
-// the same outcome each time; the layers' own tests run them natively.
+// TestCatalogue checks plugins/CATALOGUE.md and docs/catalogue against the layers' manifests, their cases in the
+// sandbox, which pass with the same outcome each time, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	modules := hosttest.BuiltLayers(t)

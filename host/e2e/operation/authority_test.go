@@ -68,9 +68,8 @@ func TestFirstStart(t *testing.T) {
 		"set ASSAY_OPERATOR_KEY to its file")
 }
 
-// TestOperators changes the lineup of two hosts as operators do who do not know of each other (at once: TestPut), and
-// with keys that hosts do not trust. A host that was killed is skipped by name. TestActivationsUnderLoad has hosts that
-// answer meanwhile.
+// TestOperators changes the lineup of two hosts as operators do who do not know of each other, and with keys that hosts
+// do not trust. A host that was killed is skipped by name.
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	f := hosttest.NewFleet(t, 2)

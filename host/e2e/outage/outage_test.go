@@ -97,9 +97,8 @@ func TestDrainSetting(t *testing.T) {
 	}
 }
 
-// The values of one account, of its batches, or of anybody without a key make four layers fail all the time: they trap,
-// loop, take memory and forge signals. The answers about these values say so. Another account's answers are those of a
-// quiet host, and no check is refused for a layer, be they required or not.
+// The values of one account, of its batches, or of anybody without a key make four layers fail all the time. Another
+// account's answers are those of a quiet host, and no check is refused for a layer.
 func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

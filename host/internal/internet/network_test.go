@@ -18,7 +18,6 @@ func TestNetwork(t *testing.T) {
 	} {
 		expect.Equal(t, "the network of "+client, internet.Network(netip.MustParsePrefix(client)).String(), want)
 	}
-	if got := internet.Network(netip.Prefix{}); got.IsValid() {
-		t.Errorf("no client has the network %s", got)
-	}
+	got := internet.Network(netip.Prefix{})
+	expect.That(t, !got.IsValid(), "no client has the network %s", got)
 }

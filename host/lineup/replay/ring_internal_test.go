@@ -176,9 +176,8 @@ func TestOldChecksAreForgotten(t *testing.T) {
 	*now = now.Add(maxAge)
 	r.remember("c")
 	*now = now.Add(time.Minute)
-	if err := r.Trim(t.Context()); err != nil || r.subjects() != "c" {
-		t.Errorf("the ring has %q: %v", r.subjects(), err)
-	}
+	err := r.Trim(t.Context())
+	expect.That(t, err == nil && r.subjects() == "c", "the ring has %q: %v", r.subjects(), err)
 }
 
 // More erasures than a ring can remember make it forget everything.

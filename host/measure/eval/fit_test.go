@@ -124,9 +124,8 @@ func TestFitOfClearing(t *testing.T) {
 	for _, scores := range s.scores {
 		scores[1] = -scores[1]
 	}
-	if f := s.fit(t, unlimited(.4)).Types[0]; math.Abs(f.Weights[0]-4) > .5 || math.Abs(f.Weights[1]-3) > .5 {
-		t.Errorf("weights %v, want 4 and 3", f.Weights)
-	}
+	w := s.fit(t, unlimited(.4)).Types[0].Weights
+	expect.That(t, math.Abs(w[0]-4) <= .5 && math.Abs(w[1]-3) <= .5, "weights %v, want 4 and 3", w)
 }
 
 // For fully separated rows the best weights are infinite. The fit stays within the bounds.
@@ -346,9 +345,9 @@ func TestFoldsShareTheBias(t *testing.T) {
 	}
 	// Without feed, the layer scores no row. Without list, it scores all malicious rows. If each fold fitted its own
 	// bias, the malicious rows of list would score lower than benign rows.
-	if d := s.fit(t, unlimited(.5)).Types[0]; d.OutOfFold.AUC != .5 || d.Fitted.AUC != .625 {
-		t.Errorf("AUC %v, out of fold %v", d.Fitted.AUC, d.OutOfFold.AUC)
-	}
+	d := s.fit(t, unlimited(.5)).Types[0]
+	expect.Equal(t, "AUC", d.Fitted.AUC, .625)
+	expect.Equal(t, "AUC out of fold", d.OutOfFold.AUC, .5)
 }
 
 func TestFitGolden(t *testing.T) {

@@ -112,10 +112,9 @@ func execute(t *testing.T, r wazero.Runtime, program wazero.CompiledModule, x *e
 	return o, count
 }
 
-// sameProgram runs the program of some choices as it is and metered, and compares what it does. The fuel must be the
-// same for slices of any size, and not below the cost of what ran, which an instrumentation independent of the meter
-// counts. A fuel limit must end the program at the same place for slices of any size. It reports whether the program
-// ended without a trap.
+// sameProgram compares what a program does as it is and metered, and reports whether it ended without a trap. The fuel
+// is the same for slices of any size, and not below the cost that an independent instrumentation counts. A limit ends
+// the program at the same place.
 func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	t.Helper()
 	compile := func(wasm []byte) wazero.CompiledModule {

@@ -14,9 +14,8 @@ import (
 	"assay/registry/expect"
 )
 
-// everything returns a module that uses every section, all eight element forms, all three data forms, references, bulk
-// operations, multi-value blocks, loops with and without parameters, SIMD with each kind of immediate, and each way out
-// of a function. Its "run" takes an i32 and returns an i64 that depends on all of these.
+// everything returns a module with every section, all forms of elements and data, references, bulk operations, SIMD
+// with each immediate, and each way out of a function. The result of its "run" depends on all of these.
 func everything() []byte {
 	const fnType, hostType, swap, runType = 0, 1, 2, 3
 	offset := func(n int64) []byte { return cat([]byte{0x41}, s(n), []byte{opEnd}) }

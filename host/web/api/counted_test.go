@@ -27,10 +27,9 @@ import (
 	"assay/registry/expect"
 )
 
-// TestRequestsAreCountedOnce sends requests to two hosts that share a database. Clients lose 5% of the answers, hosts
-// are cut off and replaced meanwhile, and some requests arrive at both hosts at once. Each request is sent with its key
-// until it is answered: all of its answers are the same, and its checks are recorded and counted once. ASSAY_REPEATS
-// sets the number of requests.
+// TestRequestsAreCountedOnce sends requests to two hosts on one database. Answers get lost, hosts are replaced, and
+// some requests arrive at both at once. All answers to a request are the same, and it is counted once. ASSAY_REPEATS
+// sets how many.
 func TestRequestsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	requests, replacements := 300, 1

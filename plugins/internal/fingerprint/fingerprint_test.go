@@ -18,9 +18,7 @@ func TestSet(t *testing.T) {
 	expect.Equal(t, "length", set.Len(), len(numbers))
 	expect.Equal(t, "size", len(set), head+3*len(numbers))
 	for i := range 40000 {
-		if got, want := set.Find(name(i)), min(numbers[Of(name(i))], MaxNumber); got != want {
-			t.Fatalf("%s has number %d, want %d", name(i), got, want)
-		}
+		expect.Equal(t, name(i), set.Find(name(i)), min(numbers[Of(name(i))], MaxNumber))
 	}
 	wrong := 0
 	for i := range 400000 {

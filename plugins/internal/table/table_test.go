@@ -3,6 +3,8 @@ package table
 import (
 	"slices"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // TestReader reads what a Writer has written.
@@ -17,14 +19,11 @@ func TestReader(t *testing.T) {
 	AddNumbers(&w, classes)
 	AddNumbers(&w, large)
 	r := Reader(w)
-	if n, text := r.Number(1), r.Text(); n != 200 || text != "text" {
-		t.Errorf("%d, %q", n, text)
-	}
+	expect.Equal(t, "the number", r.Number(1), 200)
+	expect.Equal(t, "the text", r.Text(), "text")
 	a, b, c := Numbers[uint16](&r), Numbers[class](&r), Numbers[uint64](&r)
-	if !slices.Equal(a, small) || !slices.Equal(b, classes) || !slices.Equal(c, large) || r != "" {
-		t.Errorf("%v, %v, %v, and %d bytes are left", a, b, c, len(r))
-	}
-	if n, text, list := r.Number(8), r.Text(), Numbers[uint16](&r); n != 0 || text != "" || len(list) != 0 {
-		t.Errorf("after the end: %d, %q, %v", n, text, list)
-	}
+	expect.That(t, slices.Equal(a, small) && slices.Equal(b, classes) && slices.Equal(c, large) && r == "",
+		"%v, %v, %v, and %d bytes are left", a, b, c, len(r))
+	n, text, list := r.Number(8), r.Text(), Numbers[uint16](&r)
+	expect.That(t, n == 0 && text == "" && len(list) == 0, "after the end: %d, %q, %v", n, text, list)
 }

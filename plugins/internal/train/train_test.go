@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/entity"
+	"assay/host/measure/eval"
 	"assay/registry/expect"
 )
 
@@ -22,8 +24,7 @@ func writeFile(t *testing.T, text string) string {
 
 func TestReadDomains(t *testing.T) {
 	t.Parallel()
-	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","date":"2025-05","category":"c"}` +
-		"\n"
+	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s","date":"2025-05","category":"c"}` + "\n"
 	type testCase struct {
 		text    string
 		want    string // part of the error
@@ -98,4 +99,52 @@ func TestWriteWords(t *testing.T) {
 	expect.NoError(t, WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}))
 	want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"
 	expect.That(t, out.String() == want, "got %q, want %q", out.String(), want)
+}
+
+// A layer is built with the given data files, not with those in its folder.
+func TestLayersReplaceFiles(t *testing.T) {
+	t.Parallel()
+	rows := []eval.Row{{Type: entity.Email, Value: "jane@box.example.com"}, {Type: entity.Email, Value: "jane@"}}
+	layers := expect.Value(NewLayers(t.TempDir(), rows))(t)
+	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
+		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
+		expect.NoError(t, err)
+		expect.That(t, scores[0] == want && valid[0] && !valid[1],
+			"scores %v, valid %v with the families %q, want %d for a valid and an invalid one", scores, valid, families,
+			want)
+	}
+}
+
+// Errors contain the compiler's output.
+func TestLayersReportBuildErrors(t *testing.T) {
+	t.Parallel()
+	layers := expect.Value(NewLayers(t.TempDir(), nil))(t)
+	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
+	expect.ErrorText(t, "error", err, "undefined: answer")
+}
+
+// Every row is tested once, unless it is not to be, and no fold allows a row that shares source or letters with it.
+func TestFolds(t *testing.T) {
+	t.Parallel()
+	var rows []Labelled
+	for i := range 600 {
+		r := Labelled{Source: string(rune('a' + i%6)), Letters: Letters(string(rune('A'+i%97)) + "12345678")}
+		r.Split = r.Source == "a"
+		rows = append(rows, r)
+	}
+	rows = append(rows, Labelled{Source: "untested", Untested: true})
+	tested := make([]int, len(rows))
+	folds := Folds(rows)
+	expect.Equal(t, "folds of 5 sources and of the one that is split", len(folds), 5+parts)
+	for _, f := range folds {
+		for _, i := range f.Test {
+			tested[i]++
+			expect.That(t, !f.Allows("new", rows[i].Letters) && (rows[i].Split || !f.Allows(rows[i].Source, "new")),
+				"fold %s allows rows of %+v", f.Name, rows[i])
+		}
+		expect.That(t, f.Allows("new", "new"), "fold %s allows nothing", f.Name)
+	}
+	for i, n := range tested {
+		expect.That(t, n == 1 && i < 600 || n == 0 && i >= 600, "row %d is tested %d times", i, n)
+	}
 }
