@@ -74,6 +74,12 @@ func distinctive(s string) (from, to int) {
 	return from, to
 }
 
+// isMostlyGeneric reports whether hardly a letter of the brand is its own, as in mbank.
+func (m *match) isMostlyGeneric() bool {
+	from, to := distinctive(m.Key)
+	return to-from < 3
+}
+
 // isOtherName reports whether a slip makes a name that another company may have: it begins an ordinary word, as
 // alliancebank does, one letter of a short distinctive part is another one, extra or missing, as in oberbank and
 // sberbank, or only the generic words differ, as in otpbanka and otpbank.

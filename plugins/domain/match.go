@@ -60,6 +60,12 @@ func (m *match) token() (from, to int) {
 	return strings.LastIndexByte(m.label[:m.start], '-') + 1, to
 }
 
+// startsToken reports whether the match begins its token.
+func (m *match) startsToken() bool {
+	from, _ := m.token()
+	return m.start == from
+}
+
 // isGlued reports whether the part of the label between hyphens begins or ends with the brand, letter for letter.
 func (m *match) isGlued() bool {
 	from, to := m.token()

@@ -130,18 +130,6 @@ func (m *match) isDistinctive() bool {
 		!wordlist.Has(widelyNamed, m.Key)
 }
 
-// isMostlyGeneric reports whether hardly a letter of the brand is its own, as in mbank.
-func (m *match) isMostlyGeneric() bool {
-	from, to := distinctive(m.Key)
-	return to-from < 3
-}
-
-// startsToken reports whether no letter or digit stands left of the match.
-func (m *match) startsToken() bool {
-	from, _ := m.token()
-	return m.start == from
-}
-
 // widelyNamed are coined brands that shops, fans and developers put into the names of their own sites.
 const widelyNamed = "" +
 	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo salesforce societegenerale wikipedia "
