@@ -205,7 +205,7 @@ func ReadDocument(file string) (registry.LineupDocument, error) {
 	if file == "" {
 		return registry.DefaultLineup()
 	}
-	data, err := ReadFile(file)
+	data, err := ReadFileOrStdin(file)
 	if err != nil {
 		return registry.LineupDocument{}, err
 	}
@@ -216,8 +216,8 @@ func ReadDocument(file string) (registry.LineupDocument, error) {
 	return l, nil
 }
 
-// ReadFile reads a file, or the standard input if its name is "-".
-func ReadFile(name string) ([]byte, error) {
+// ReadFileOrStdin reads a file, or the standard input if its name is "-".
+func ReadFileOrStdin(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}

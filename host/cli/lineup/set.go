@@ -41,7 +41,7 @@ func putFile(
 }
 
 func readLineup(file string) (registry.LineupDocument, error) {
-	data, err := installation.ReadFile(file)
+	data, err := installation.ReadFileOrStdin(file)
 	if err != nil {
 		return registry.LineupDocument{}, err
 	}

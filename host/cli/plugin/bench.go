@@ -66,7 +66,7 @@ func (cmd *pluginBenchCmd) corpus() ([]rehearsal.Subject, error) {
 	if cmd.Values == "" {
 		return rehearsal.Corpus(), nil
 	}
-	text, err := installation.ReadFile(cmd.Values)
+	text, err := installation.ReadFileOrStdin(cmd.Values)
 	if err != nil {
 		return nil, err
 	}

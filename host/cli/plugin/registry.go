@@ -30,7 +30,7 @@ func (r registryAccess) options() (oci.Options, error) {
 	if r.Password != "" {
 		read := private.Read
 		if r.Password == "-" {
-			read = installation.ReadFile
+			read = installation.ReadFileOrStdin
 		}
 		text, err := read(r.Password)
 		if err != nil {

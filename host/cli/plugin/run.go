@@ -33,7 +33,7 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, c *installation.Command) error
 	}
 	given := map[string]string{}
 	if cmd.Facts != "" {
-		text, err := installation.ReadFile(cmd.Facts)
+		text, err := installation.ReadFileOrStdin(cmd.Facts)
 		if err == nil {
 			err = json.Unmarshal(text, &given)
 		}
