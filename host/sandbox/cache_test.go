@@ -90,8 +90,7 @@ func sandboxWithCache(t *testing.T, dir string) *Sandbox {
 	return New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()})
 }
 
-// A cache file that is not as the host wrote it is deleted, and the module compiled again.
-// TestForeignFilesAreNotRead in registry/sealed has more of them.
+// A cache file that the host did not write is deleted. TestForeignFilesAreNotRead in registry/sealed has more.
 func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, file string, content []byte) {

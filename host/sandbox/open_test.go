@@ -130,8 +130,7 @@ type points struct {
 	points int
 }
 
-// A layer's score is the sum of its points, held to the manifest's range. An answer is refused that breaks what the
-// manifest promises of a signal's points.
+// A layer's score is the sum of its points. An answer that breaks a promise of the manifest is refused.
 func TestPointsAndManifest(t *testing.T) {
 	t.Parallel()
 	bounded := func(class string, bounds ...int) map[string]any {

@@ -182,8 +182,7 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	expect.That(t, trapped, "no recursion was too deep, so the test proves nothing")
 }
 
-// TestCallsDoNotLeakState calls guests that keep state. No call finds that of an earlier one, except with OpenShared,
-// and none needs another instance.
+// TestCallsDoNotLeakState: no call finds an earlier one's state, except with OpenShared, nor needs another instance.
 func TestCallsDoNotLeakState(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

@@ -96,8 +96,7 @@ func TestHostsThroughWorkers(t *testing.T) {
 	expect(t, "records", value[int](t, conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 2*len(ports))
 }
 
-// TestShardsOfHotStatements runs what checks, their events and the graph need, and compares the shards that Citus uses
-// with the table in docs/scale-out.md.
+// TestShardsOfHotStatements compares the shards that Citus uses with the table in docs/scale-out.md.
 func TestShardsOfHotStatements(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Database(t)

@@ -142,8 +142,7 @@ func TestCheckoutIsPaidOnce(t *testing.T) {
 		"SELECT count(DISTINCT account_id) FROM billing_subscriptions"), 1)
 }
 
-// A chain whose head is damaged refuses checks. Those of other chains are recorded, also while it is locked, and
-// neither lineups nor partitions are kept from changing.
+// A chain whose head is damaged refuses checks. Other chains, lineups and partitions go on, also while it is locked.
 func TestDamagedChainHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

@@ -209,8 +209,7 @@ func TestOneVotePerCustomer(t *testing.T) {
 	}
 }
 
-// The verdict in the graph leaves out layers that read reputation. It is what the layers found, not what an override
-// decided, and no accusation that nobody was told.
+// The graph's verdict leaves out layers that read reputation, overrides, and accusations that nobody was told.
 func TestFirstHandVerdict(t *testing.T) {
 	t.Parallel()
 	layers := func(contributions map[string]float64) []check.Outcome {

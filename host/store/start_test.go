@@ -172,8 +172,7 @@ func (m messages) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A host of a later release migrates the database while a host records checks, and while another transaction keeps a
-// table for long. The host goes on meanwhile.
+// A later release migrates the database while a host records checks and another transaction keeps a table.
 func TestMigrationGivesWay(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)

@@ -81,8 +81,7 @@ func TestSignalsOfReleasedLayers(t *testing.T) {
 	}
 }
 
-// TestUpdateReplacesSDK checks that Update replaces the SDK and leaves the author's files alone, also signals.go if the
-// author wrote the constants.
+// TestUpdateReplacesSDK checks that Update replaces the SDK and keeps the author's files, also signals.go.
 func TestUpdateReplacesSDK(t *testing.T) {
 	t.Parallel()
 	for language, file := range map[project.Language]string{

@@ -313,8 +313,7 @@ func TestPluginWatch(t *testing.T) {
 	interrupt()
 }
 
-// TestTemplatesAreCopied checks that no file of a new layer has the template's name, and that all languages have the
-// same files besides their source.
+// TestTemplatesAreCopied: no file has the template's name, and all languages have the same ones besides the source.
 func TestTemplatesAreCopied(t *testing.T) {
 	t.Parallel()
 	for _, language := range project.Languages() {

@@ -201,8 +201,7 @@ func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 	k.await(reached)
 }
 
-// holdRotation makes the host rotate the secret during an attempt, and holds back the commit or its reply. The customer
-// never sees the new secret and rotates again.
+// holdRotation makes the host rotate the secret during an attempt; the customer never sees the new one, and repeats it.
 func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.Helper()
 	k.recordUntil(ref, k.receiver.stall(ref))

@@ -132,8 +132,7 @@ func newestOutside(t *testing.T, v *verified) string {
 	return hosttest.WriteFile(t, "kept", []byte(strings.Join(notes, "\n")))
 }
 
-// foundPublicly reports whether the database as it is fails to verify without the installation, and whether it could be
-// exported to a file, whose verification must agree.
+// foundPublicly reports whether verification without the installation fails, and whether an export was possible.
 func (v *verified) foundPublicly(t *testing.T, kept, file string) (found, exported bool) {
 	t.Helper()
 	outside := func() *auditlog.Checkpoints { return auditlog.ReadCheckpoints([]string{kept}, v.key) }

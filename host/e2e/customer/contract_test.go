@@ -31,8 +31,7 @@ type service struct {
 	stripe        *stripeServer
 }
 
-// TestService runs the tests that can share a host, because their accounts keep them apart. The names of clauses begin
-// with the sections of docs/contract.md.
+// TestService has the tests that share a host. Names of clauses begin with the sections of docs/contract.md.
 func TestService(t *testing.T) {
 	t.Parallel()
 	stripe := &stripeServer{plan: "starter"}

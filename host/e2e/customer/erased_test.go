@@ -32,7 +32,12 @@ const showRecycle = "SHOW wal_recycle"
 var cleaning = []string{
 	"DELETE FROM pg_statistic", "VACUUM (FULL, ANALYZE)", "VACUUM FULL pg_statistic",
 	"ALTER SYSTEM SET wal_recycle = off", "SELECT pg_reload_conf()", showRecycle, "CHECKPOINT",
-	"SELECT pg_switch_wal()", "CHECKPOINT", "ALTER SYSTEM RESET wal_recycle", "SELECT pg_reload_conf()",
+	`DO $$ BEGIN
+  FOR i IN 1 .. (SELECT count(*) FROM pg_ls_waldir()) LOOP
+    PERFORM pg_logical_emit_message(false, 'erase', ''), pg_switch_wal();
+  END LOOP;
+END $$`,
+	"CHECKPOINT", "ALTER SYSTEM RESET wal_recycle", "SELECT pg_reload_conf()",
 }
 
 // TestErasedMeansErased erases a person and a domain after everything that stores data about a subject. Then nothing of
@@ -57,7 +62,8 @@ func TestErasedMeansErased(t *testing.T) {
 	conn := expect.Value(pgx.Connect(t.Context(), cluster.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	traces := tracesOf(t, conn)
-	storetest.Exec(t, conn, "ANALYZE", "CHECKPOINT")
+	// The checkpoint keeps two segments with traces under new names.
+	storetest.Exec(t, conn, "ANALYZE", "SELECT pg_switch_wal()", "VACUUM FULL", "SELECT pg_switch_wal()", "CHECKPOINT")
 	before := search(t, traces, files)
 	for what := range traces { // texts are stored encrypted
 		expect.That(t, len(before[what]) != 0 || strings.HasPrefix(what, "text "),

@@ -136,8 +136,7 @@ func skipSilentHost(t *testing.T, f *hosttest.TestFleet, next []string, last fun
 	expect.That(t, len(hosts) == 2 && len(fleet.Silent(hosts)) == 1, "lineup hosts: %+v", hosts)
 }
 
-// TestRestoredBackup goes on after a backup with an older lineup was restored: the host keeps what it runs until an
-// operator activates a lineup with a number above it.
+// TestRestoredBackup: after an older backup, the host keeps what it runs until an operator activates a higher number.
 func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	f := hosttest.NewFleet(t, 1)

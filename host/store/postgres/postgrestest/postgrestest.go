@@ -27,13 +27,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,9 +47,6 @@ const (
 	dayMargin  = time.Minute     // longer than most tests
 	adminBound = 2 * time.Minute // a CREATE or DROP DATABASE
 )
-
-// testsPerProcessor is how many tests of a package run at a time; see runMore.
-const testsPerProcessor = 2
 
 // server is the Postgres that this test process uses.
 type server struct {
@@ -78,24 +72,12 @@ func Main(m *testing.M) int {
 	databases.mu.Lock()
 	databases.serving = true
 	databases.mu.Unlock()
-	runMore()
 	code := m.Run()
 	if err := databases.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "postgrestest:", err)
 		code = max(code, 1)
 	}
 	return code
-}
-
-// runMore lets more tests run at a time than there are processors, unless -parallel says how many: they wait for
-// Postgres and for hosts more than they compute.
-func runMore() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*runtime.GOMAXPROCS(0)))
-	}
 }
 
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
