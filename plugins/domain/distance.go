@@ -85,8 +85,7 @@ func (m *match) isMostlyGeneric() bool {
 // sberbank, or only the generic words differ, as in otpbanka and otpbank.
 func (m *match) isOtherName() bool {
 	written, key := m.written(), m.Key
-	if more := m.label[m.end:]; len(more) > 0 && isOrdinary(m.label[m.start:m.end+1]) ||
-		len(more) > 1 && isOrdinary(m.label[m.start:m.end+2]) {
+	if m.end < len(m.label) && isOrdinary(m.label[m.start:m.end+1]) {
 		return true
 	}
 	if strings.IndexByte(written, '-') >= 0 {
