@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// covered is what a package's tests execute: the blocks of each file, which is named by its package's import path and
-// its own name. nil if it is not known.
+// covered holds the blocks of each file, by import path and file name, and whether a package's tests execute them. It
+// is nil if that is not known.
 type covered map[string][]block
 
 // block is a range of lines, both included.
@@ -40,11 +40,14 @@ func readProfile(name string) (covered, error) {
 		b.executed = count > 0
 		all[source+".go"] = append(all[source+".go"], b)
 	}
-	return all, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the profile: %w", err)
+	}
+	return all, nil
 }
 
-// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, as the case of a
-// switch and what is outside functions.
+// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, like the case of
+// a switch, or a line outside functions.
 func (c covered) may(file string, line int) bool {
 	known := false
 	for _, b := range c[file] {

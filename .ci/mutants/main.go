@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, group.Wait())
 		}
 		chosen++
 		group.Go(func() error {
@@ -147,7 +147,7 @@ func (r Result) verdict() string {
 	case hung:
 		return "found by a timeout of " + r.Found
 	case survived:
-		if !r.Executed {
+		if !r.Executed && r.Untested == 0 {
 			note = "; no test executes it"
 		}
 		return fmt.Sprintf("SURVIVED  %s -> %s%s", r.Before, r.After, note)
