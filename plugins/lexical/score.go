@@ -137,8 +137,8 @@ var trades = [...]trade{
 	{"gifts ", "shop store "},
 }
 
-// namesTrade reports whether all bait words of the name belong to one trade. They are no bait then, as in
-// banque-example.fr: fraud that poses as a bank has its brand, or other bait, in the name.
+// namesTrade reports whether all bait words of a name belong to one trade, as in banque-example.fr. Then they are not
+// bait: fraud that poses as a bank also has its brand, or other bait words, in the name.
 func namesTrade(words []pattern.Word) bool {
 	return slices.ContainsFunc(trades[:], func(t trade) bool {
 		named := false
