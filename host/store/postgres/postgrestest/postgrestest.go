@@ -27,10 +27,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,12 +75,28 @@ func Main(m *testing.M) int {
 	databases.mu.Lock()
 	databases.serving = true
 	databases.mu.Unlock()
+	if err := keepBusy(); err != nil {
+		fmt.Fprintln(os.Stderr, "postgrestest: setting -parallel:", err)
+		return 1
+	}
 	code := m.Run()
 	if err := databases.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "postgrestest:", err)
 		code = max(code, 1)
 	}
 	return code
+}
+
+// keepBusy lets twice as many tests run at a time as there are processors, unless the command line says how many: tests
+// with a database wait for the server half of the time.
+func keepBusy() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 }
 
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
