@@ -83,9 +83,9 @@ bench-compare packages=benchmarks:
     go test -run '^$' -bench . -benchtime 0.1s -count 6 {{packages}} >"${TMPDIR:-/tmp}/benchmarks.txt"
     go tool -modfile=.ci/tools/go.mod benchstat .ci/benchmarks.txt "${TMPDIR:-/tmp}/benchmarks.txt"
 
-# Look for tests that fail now and then, under load and in random order: just flakes 1 2 ./host/entity
-flakes suites="10" shuffles="20" *packages:
-    .ci/flakes {{suites}} {{shuffles}} {{packages}}
+# Look for tests that fail now and then, in random order, with busy cores and without: just flakes 1 2 ./host/entity
+flakes busy="10" quiet="10" *packages:
+    .ci/flakes {{busy}} {{quiet}} {{packages}}
 
 # Break lines of the product, one at a time, and print which test finds each: just mutants 7 -count 20 -only ./host/lru
 mutants seed="1" *args:
