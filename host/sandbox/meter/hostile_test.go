@@ -87,6 +87,28 @@ func TestFuelChecks(t *testing.T) {
 	})
 }
 
+// TestFuelIsKeptWhenFunctionReturns checks that no way out of a function loses the fuel that its loop burned.
+func TestFuelIsKeptWhenFunctionReturns(t *testing.T) {
+	t.Parallel()
+	expect.Each(t, map[string][]byte{ // what follows the loop
+		"end":                       nil,
+		"return":                    {opReturn},
+		"br":                        {opBr, 0},
+		"br_if":                     {0x41, 1, opBrIf, 0, opUnreachable},
+		"br_table, default":         {0x41, 1, opBrTable, 0, 0},
+		"br_table, first label":     {opBlock, emptyBlock, 0x41, 0, opBrTable, 1, 1, 0, opEnd, opUnreachable},
+		"br_table, last of labels":  {opBlock, emptyBlock, 0x41, 1, opBrTable, 2, 0, 1, 0, opEnd, opUnreachable},
+		"br_table, default in many": {opBlock, emptyBlock, 0x41, 9, opBrTable, 2, 0, 0, 1, opEnd, opUnreachable},
+	}, func(t *testing.T, way []byte) {
+		// Before the way out, countdown's loop runs 1000 times.
+		code := cat([]byte{opLoop, emptyBlock, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, opBrIf, 0, opEnd}, way)
+		fuel := &fuelSupply{slice: Slice, refills: -1}
+		guest := startMetered(t, function(i32, "", code...), defaultPolicy(), fuel)
+		expect.NoError(t, run(guest, 1000))
+		expect.That(t, fuel.burned() >= 1000, "%d units burned", fuel.burned())
+	})
+}
+
 // TestStartIsMetered checks that an endless start function or _initialize can be stopped.
 func TestStartIsMetered(t *testing.T) {
 	t.Parallel()
