@@ -391,33 +391,34 @@ CREATE INDEX feedback_by_subject ON feedback (account_id, pseudonym);
 -- It is a projection: the ledger stores sealed contributions, and any host applies them a moment later, each exactly
 -- once. Every lookup names its node.
 
--- How often each account saw each node. A node is a keyed hash. Contributions are stored per account, so that each can
--- be capped, decayed and deleted.
+-- How often each account saw each node. A node is 16 bytes of a keyed hash, an account its number by graph_account: the
+-- tables grow with every new value, so their rows are narrow and without nulls, and the widest columns come first.
+-- Contributions are stored per account, so that each can be capped, decayed and deleted.
 CREATE TABLE graph_sightings (
-    node       bytea NOT NULL,
-    account_id text NOT NULL,
-    kind       text NOT NULL, -- domain, email, phone, iban, registrable, maildomain, range, bank
+    first_seen timestamptz NOT NULL,
+    last_seen  timestamptz NOT NULL,
+    account    bigint NOT NULL,
     checks     integer NOT NULL,
     blocked    integer NOT NULL,
     reviewed   integer NOT NULL,
-    first_seen timestamptz NOT NULL,
-    last_seen  timestamptz NOT NULL,
-    -- The account's vote on the entity, in place of the share of its checks that were blocked.
-    label      text CHECK (label IN ('fraud', 'legitimate')),
+    node       bytea NOT NULL,
+    kind       text NOT NULL, -- domain, email, phone, iban, registrable, maildomain, range, bank, nameserver, network
     -- The times of an entity's checks within the last day, newest first: at most 64, each in seconds since 1970 as a
-    -- 32-bit integer. Null for other nodes.
-    recent     bytea,
-    PRIMARY KEY (node, account_id)
+    -- 32-bit integer. Empty for other nodes.
+    recent     bytea NOT NULL DEFAULT '',
+    -- The account's vote on the entity, in place of the share of its checks that were blocked; '': none.
+    label      text NOT NULL DEFAULT '' CHECK (label IN ('', 'fraud', 'legitimate')),
+    PRIMARY KEY (node, account)
 );
 
 -- Two nodes seen together, once in each direction: one is the other's parent, or both were in one request.
 CREATE TABLE graph_edges (
-    node       bytea NOT NULL,
-    other      bytea NOT NULL,
-    account_id text NOT NULL,
-    checks     integer NOT NULL,
-    last_seen  timestamptz NOT NULL,
-    PRIMARY KEY (node, other, account_id)
+    last_seen timestamptz NOT NULL,
+    account   bigint NOT NULL,
+    checks    integer NOT NULL,
+    node      bytea NOT NULL,
+    other     bytea NOT NULL,
+    PRIMARY KEY (node, other, account)
 );
 
 -- What recorded checks add to the reputation graph, until a host has applied it.
@@ -440,11 +441,11 @@ CREATE TABLE graph_progress (
 
 -- What must be left out of contributions that are not applied yet, up to number up_to.
 CREATE TABLE graph_forgotten (
-    chain      integer NOT NULL,
-    account_id text NOT NULL,   -- empty: all accounts
-    node       bytea NOT NULL,  -- empty: all nodes
-    up_to      bigint NOT NULL,
-    PRIMARY KEY (chain, account_id, node)
+    chain   integer NOT NULL,
+    account bigint NOT NULL, -- 0: all accounts
+    node    bytea NOT NULL,  -- empty: all nodes
+    up_to   bigint NOT NULL,
+    PRIMARY KEY (chain, account, node)
 );
 
 -- Items of contributions that could not be read, for whoever looks for the cause.

@@ -980,6 +980,13 @@ END $$;
 -- Each read looks up one node at a time, and reads no more of it than it needs: a large mail provider has a row for
 -- every customer.
 
+-- The number that stands for an account in the graph; 0 for '', which is all accounts or none. Hosts compute it too
+-- (graphAccount in host/store/graph.go).
+CREATE OR REPLACE FUNCTION graph_account(id text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN id = '' THEN 0
+        ELSE ('x' || encode(substr(sha256(convert_to(id, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint END
+$$;
+
 -- Applies what a host has read and added up: the contributions of a chain after number of_applied up to number up_to.
 -- It does nothing, and returns false, if another host applies contributions of the chain at the moment, has applied
 -- them, or if something was forgotten since the host looked. The rows are in the order of their keys, so that hosts
@@ -987,9 +994,9 @@ END $$;
 -- the contributions are then back too.
 CREATE OR REPLACE FUNCTION graph_apply(
     of_chain integer, of_applied bigint, of_forgets bigint, up_to bigint, batches integer,
-    nodes bytea[], accounts text[], kinds text[], counts integer[], blocks integer[], reviews integer[],
+    nodes bytea[], accounts bigint[], kinds text[], counts integer[], blocks integer[], reviews integer[],
     since timestamptz[], until timestamptz[], times bytea[],
-    edge_nodes bytea[], edge_others bytea[], edge_accounts text[], edge_counts integer[], edge_until timestamptz[],
+    edge_nodes bytea[], edge_others bytea[], edge_accounts bigint[], edge_counts integer[], edge_until timestamptz[],
     bad_seqs bigint[], bad_items bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -1002,17 +1009,17 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO graph_sightings AS g
-        (node, account_id, kind, checks, blocked, reviewed, first_seen, last_seen, recent)
+        (node, account, kind, checks, blocked, reviewed, first_seen, last_seen, recent)
     SELECT * FROM unnest(nodes, accounts, kinds, counts, blocks, reviews, since, until, times)
-    ON CONFLICT (node, account_id) DO UPDATE SET
+    ON CONFLICT (node, account) DO UPDATE SET
         checks = least(g.checks::bigint + EXCLUDED.checks, 2147483647),
         blocked = least(g.blocked::bigint + EXCLUDED.blocked, 2147483647),
         reviewed = least(g.reviewed::bigint + EXCLUDED.reviewed, 2147483647),
         last_seen = greatest(g.last_seen, EXCLUDED.last_seen),
-        recent = substring(EXCLUDED.recent || coalesce(g.recent, ''), 1, 256);
-    INSERT INTO graph_edges AS g (node, other, account_id, checks, last_seen)
+        recent = substring(EXCLUDED.recent || g.recent, 1, 256);
+    INSERT INTO graph_edges AS g (node, other, account, checks, last_seen)
     SELECT * FROM unnest(edge_nodes, edge_others, edge_accounts, edge_counts, edge_until)
-    ON CONFLICT (node, other, account_id) DO UPDATE SET
+    ON CONFLICT (node, other, account) DO UPDATE SET
         checks = least(g.checks::bigint + EXCLUDED.checks, 2147483647),
         last_seen = greatest(g.last_seen, EXCLUDED.last_seen);
     INSERT INTO graph_unreadable (chain, seq, item)
@@ -1033,6 +1040,7 @@ END $$;
 -- transaction ends.
 CREATE OR REPLACE FUNCTION graph_forget_pending(of_account text, of_node bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    owner bigint := graph_account(of_account);
     home integer := (SELECT a.chain FROM accounts AS a WHERE a.id = of_account);
     p graph_progress;
     pending bigint;
@@ -1041,8 +1049,9 @@ BEGIN
         SELECT * INTO p FROM graph_progress WHERE chain = p.chain FOR UPDATE;
         pending := (SELECT max(c.seq) FROM graph_contributions AS c WHERE c.chain = p.chain AND c.seq > p.applied);
         IF pending IS NOT NULL THEN
-            INSERT INTO graph_forgotten (chain, account_id, node, up_to) VALUES (p.chain, of_account, of_node, pending)
-            ON CONFLICT (chain, account_id, node) DO UPDATE SET up_to = EXCLUDED.up_to;
+            INSERT INTO graph_forgotten (chain, account, node, up_to)
+            VALUES (p.chain, owner, of_node, pending)
+            ON CONFLICT (chain, account, node) DO UPDATE SET up_to = EXCLUDED.up_to;
             UPDATE graph_progress SET forgets = forgets + 1 WHERE chain = p.chain;
         END IF;
     END LOOP;
@@ -1053,26 +1062,26 @@ END $$;
 CREATE OR REPLACE FUNCTION graph_unlink(of_account text, of_node bytea, most integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+    owner bigint := graph_account(of_account);
     chosen bytea[] := ARRAY(SELECT other FROM graph_edges
-        WHERE node = of_node AND (of_account = '' OR account_id = of_account) LIMIT most);
+        WHERE node = of_node AND owner IN (0, account) LIMIT most);
     others bytea[];
-    owners text[];
+    owners bigint[];
     counts integer[];
 BEGIN
     WITH deleted AS (
         DELETE FROM graph_edges
-        WHERE node = of_node AND (of_account = '' OR account_id = of_account) AND other = ANY (chosen)
-        RETURNING other, account_id, checks
+        WHERE node = of_node AND owner IN (0, account) AND other = ANY (chosen)
+        RETURNING other, account, checks
     )
-    SELECT array_agg(other), array_agg(account_id), array_agg(checks) FROM deleted INTO others, owners, counts;
-    DELETE FROM graph_edges
-        WHERE node = ANY (others) AND other = of_node AND (of_account = '' OR account_id = of_account);
+    SELECT array_agg(other), array_agg(account), array_agg(checks) FROM deleted INTO others, owners, counts;
+    DELETE FROM graph_edges WHERE node = ANY (others) AND other = of_node AND owner IN (0, account);
     UPDATE graph_sightings AS g SET checks = g.checks - l.checks
-        FROM unnest(others, owners, counts) AS l (other, account_id, checks)
-        WHERE g.node = ANY (others) AND g.node = l.other AND g.account_id = l.account_id
+        FROM unnest(others, owners, counts) AS l (other, account, checks)
+        WHERE g.node = ANY (others) AND g.node = l.other AND g.account = l.account
             AND g.kind NOT IN ('domain', 'email', 'phone', 'iban');
     DELETE FROM graph_sightings
-        WHERE node = ANY (others) AND account_id = ANY (owners) AND checks <= 0
+        WHERE node = ANY (others) AND account = ANY (owners) AND checks <= 0
             AND kind NOT IN ('domain', 'email', 'phone', 'iban');
     RETURN coalesce(cardinality(others), 0);
 END $$;
@@ -1080,19 +1089,21 @@ END $$;
 -- Deletes an entity's node: its sightings and its links. An empty account selects all accounts.
 CREATE OR REPLACE FUNCTION graph_forget_node(of_account text, of_node bytea, OUT sightings bigint, OUT links bigint)
 LANGUAGE plpgsql AS $$
+DECLARE
+    owner bigint := graph_account(of_account);
 BEGIN
     PERFORM graph_forget_pending(of_account, of_node);
     links := graph_unlink(of_account, of_node, NULL);
-    DELETE FROM graph_sightings WHERE node = of_node AND (of_account = '' OR account_id = of_account);
+    DELETE FROM graph_sightings WHERE node = of_node AND owner IN (0, account);
     GET DIAGNOSTICS sightings = ROW_COUNT;
 END $$;
 
 -- What is known of each node, in their order; nothing of nodes that nobody saw since the given time: whether enough
--- customers saw it, and what the account did. An empty account selects none. It is one statement, which keeps its plan:
+-- customers saw it, and what the account did. Account 0 selects none. It is one statement, which keeps its plan:
 -- Postgres would plan it anew in every call that names fewer than ten nodes, and planning takes longer than running it.
 -- Citus can do neither, so a cluster has citus_graph_known.sql of package store instead.
 CREATE OR REPLACE FUNCTION graph_known(
-    nodes bytea[], accounts text[], public_account text, since timestamptz, enough integer
+    nodes bytea[], accounts bigint[], public_account bigint, since timestamptz, enough integer
 ) RETURNS TABLE (i bigint, known boolean, first_seen timestamptz, recent bytea)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off AS $$
 BEGIN
@@ -1102,30 +1113,30 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT count(*) AS customers FROM (
                 SELECT FROM graph_sightings AS g
-                WHERE g.node = n.node AND g.account_id <> public_account AND g.last_seen > since LIMIT enough
+                WHERE g.node = n.node AND g.account <> public_account AND g.last_seen > since LIMIT enough
             ) AS s
         ) AS seen
         LEFT JOIN LATERAL (
             SELECT g.first_seen, g.recent FROM graph_sightings AS g
-            WHERE n.account <> '' AND g.node = n.node AND g.account_id = n.account AND g.last_seen > since LIMIT 1
+            WHERE n.account <> 0 AND g.node = n.node AND g.account = n.account AND g.last_seen > since LIMIT 1
         ) AS own ON true
         WHERE seen.customers > 0;
 END $$;
 
 -- What each customer observed of each node.
-CREATE OR REPLACE FUNCTION graph_rows(nodes bytea[], public_account text, since timestamptz, most integer)
+CREATE OR REPLACE FUNCTION graph_rows(nodes bytea[], public_account bigint, since timestamptz, most integer)
 RETURNS SETOF graph_sightings LANGUAGE plpgsql STABLE AS $$
 DECLARE
     one bytea;
 BEGIN
     FOREACH one IN ARRAY nodes LOOP
         RETURN QUERY SELECT * FROM graph_sightings AS g
-            WHERE g.node = one AND g.account_id <> public_account AND g.last_seen > since LIMIT most;
+            WHERE g.node = one AND g.account <> public_account AND g.last_seen > since LIMIT most;
     END LOOP;
 END $$;
 
 -- The links of each node. A hub, which has more than the given number, has one row without another node instead.
-CREATE OR REPLACE FUNCTION graph_neighbours(nodes bytea[], public_account text, since timestamptz, most integer)
+CREATE OR REPLACE FUNCTION graph_neighbours(nodes bytea[], public_account bigint, since timestamptz, most integer)
 RETURNS SETOF graph_edges LANGUAGE plpgsql STABLE AS $$
 DECLARE
     one bytea;
@@ -1133,12 +1144,12 @@ BEGIN
     FOREACH one IN ARRAY nodes LOOP
         IF (SELECT count(*) FROM (
             SELECT FROM graph_edges AS g
-            WHERE g.node = one AND g.account_id <> public_account AND g.last_seen > since LIMIT most + 1
+            WHERE g.node = one AND g.account <> public_account AND g.last_seen > since LIMIT most + 1
         ) AS s) > most THEN
-            RETURN QUERY SELECT one, NULL::bytea, '', 0, since;
+            RETURN QUERY SELECT since, 0::bigint, 0, one, NULL::bytea;
         ELSE
             RETURN QUERY SELECT * FROM graph_edges AS g
-                WHERE g.node = one AND g.account_id <> public_account AND g.last_seen > since;
+                WHERE g.node = one AND g.account <> public_account AND g.last_seen > since;
         END IF;
     END LOOP;
 END $$;
@@ -1162,6 +1173,7 @@ CREATE OR REPLACE FUNCTION audit_erase(
     OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean, OUT partial boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
+    owner bigint := graph_account(of_account);
     n integer := cardinality(seqs);
     found_rows integer;
     erasure bigint;
@@ -1174,7 +1186,7 @@ BEGIN
     links := 0;
     recorded := false;
     partial := (SELECT count(*) > max_links FROM (SELECT 1 FROM graph_edges
-        WHERE node = of_node AND account_id = of_account LIMIT max_links + 1) AS e);
+        WHERE node = of_node AND account = owner LIMIT max_links + 1) AS e);
     IF partial THEN
         PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
         links := graph_unlink(of_account, of_node, max_links);
@@ -1303,6 +1315,7 @@ CREATE OR REPLACE FUNCTION give_feedback(
     at_time timestamptz
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
+    owner bigint := graph_account(of_account);
     vote text := new_label;
     scored boolean := false;
 BEGIN
@@ -1316,16 +1329,16 @@ BEGIN
         WHERE c.chain = of_chain AND c.seq >= of_seq AND c.seq - c.items < of_seq
     ) AND NOT EXISTS (
         SELECT 1 FROM graph_forgotten AS f
-        WHERE f.chain = of_chain AND f.account_id IN ('', of_account) AND f.node IN ('', of_node)
+        WHERE f.chain = of_chain AND f.account IN (0, owner) AND f.node IN ('', of_node)
             AND f.up_to >= of_seq
     ) THEN -- the sighting of a check that is not in the graph yet begins with the vote
         INSERT INTO graph_sightings
-            (node, account_id, kind, checks, blocked, reviewed, first_seen, last_seen, label)
-        VALUES (of_node, of_account, of_type, 0, 0, 0, checked_at, checked_at, vote)
-        ON CONFLICT (node, account_id) DO NOTHING;
+            (node, account, kind, checks, blocked, reviewed, first_seen, last_seen, label)
+        VALUES (of_node, owner, of_type, 0, 0, 0, checked_at, checked_at, vote)
+        ON CONFLICT (node, account) DO NOTHING;
     END IF;
     IF of_node IS NOT NULL THEN
-        UPDATE graph_sightings SET label = vote WHERE node = of_node AND account_id = of_account;
+        UPDATE graph_sightings SET label = coalesce(vote, '') WHERE node = of_node AND account = owner;
     END IF;
     IF new_label IS NULL THEN
         DELETE FROM feedback WHERE chain = of_chain AND seq = of_seq;

@@ -5,12 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"assay/host/access/keyring"
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 )
@@ -18,7 +15,7 @@ import (
 // contribution is the data that one check adds to the reputation graph. The ledger stores it with the check's record; a
 // projection applies it later.
 type contribution struct {
-	account string
+	account int64 // see graphAccount
 	at      time.Time
 	verdict check.Verdict // on first-hand evidence; of the scored entity only, because the others were not scored
 	nodes   []nodeSeen    // a node that the check met twice counts twice
@@ -29,13 +26,13 @@ type contribution struct {
 // nodeSeen is a node that a check counts.
 type nodeSeen struct {
 	kind string
-	node []byte // keyed hash
+	node []byte // its name, of nodeBytes bytes
 }
 
 // newContribution returns a check's contribution to the reputation graph, encoded and encrypted, and the node of the
 // scored entity.
 func newContribution(keys *keyring.Ring, account string, r check.Record) (item, node []byte) {
-	c := contributionOf(audit.NewPseudonyms(keys.Graph), account, r)
+	c := contributionOf(newNodeNames(keys), account, r)
 	return keys.SealContribution(c.encode()), c.nodes[0].node
 }
 
@@ -49,10 +46,10 @@ func openContribution(keys *keyring.Ring, item []byte) (contribution, error) {
 }
 
 // contributionOf counts the scored entity, its parents, and the other entities of the request.
-func contributionOf(names *audit.Pseudonyms, account string, r check.Record) contribution {
-	c := contribution{account: account, at: r.Decision.At, verdict: firstHandVerdict(r.Decision)}
+func contributionOf(names nodeNames, account string, r check.Record) contribution {
+	c := contribution{account: graphAccount(account), at: r.Decision.At, verdict: firstHandVerdict(r.Decision)}
 	add := func(kind, value string) int {
-		c.nodes = append(c.nodes, nodeSeen{kind, names.Of(nil, kind, value)})
+		c.nodes = append(c.nodes, nodeSeen{kind, names.of(kind, value)})
 		return len(c.nodes) - 1
 	}
 	linkParents := func(node int, parents []entity.Parent) {
@@ -83,16 +80,16 @@ var (
 	verdicts = []check.Verdict{check.Allow, check.Review, check.Block}
 )
 
-const nodeBytes = 32
+// headBytes is the length of an encoded contribution before the nodes.
+const headBytes = 2 + 8 + 8
 
-// encode returns the contribution as bytes: version, verdict, milliseconds since 1970, then account, nodes and links,
-// each preceded by its length. Lengths and indexes are varints.
+// encode returns the contribution as bytes: version, verdict, milliseconds since 1970, account, and then nodes and
+// links, each preceded by their number. Numbers and indexes are varints.
 func (c contribution) encode() []byte {
-	b := make([]byte, 0, 24+len(c.account)+len(c.nodes)*(nodeBytes+1)+2*len(c.links))
+	b := make([]byte, 0, headBytes+4+len(c.nodes)*(nodeBytes+1)+2*len(c.links))
 	b = append(b, contributionVersion, byte(slices.Index(verdicts, c.verdict)))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.at.UnixMilli()))
-	b = binary.AppendUvarint(b, uint64(len(c.account)))
-	b = append(b, c.account...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.account))
 	b = binary.AppendUvarint(b, uint64(len(c.nodes)))
 	for _, n := range c.nodes {
 		b = append(b, byte(slices.Index(nodeKinds, n.kind)))
@@ -110,11 +107,12 @@ var errContribution = errors.New("not a contribution to the reputation graph tha
 
 // decodeContribution is the inverse of encode. It refuses values that the database would not store.
 func decodeContribution(b []byte) (contribution, error) {
-	if len(b) < 10 || b[0] != contributionVersion || int(b[1]) >= len(verdicts) {
+	if len(b) < headBytes || b[0] != contributionVersion || int(b[1]) >= len(verdicts) {
 		return contribution{}, errContribution
 	}
-	c := contribution{verdict: verdicts[b[1]], at: time.UnixMilli(int64(binary.BigEndian.Uint64(b[2:10]))).UTC()}
-	b = b[10:]
+	c := contribution{verdict: verdicts[b[1]], at: time.UnixMilli(int64(binary.BigEndian.Uint64(b[2:10]))).UTC(),
+		account: int64(binary.BigEndian.Uint64(b[10:headBytes]))}
+	b = b[headBytes:]
 	if c.at.Year() < 1970 || c.at.Year() > 9999 {
 		return contribution{}, errContribution
 	}
@@ -129,15 +127,7 @@ func decodeContribution(b []byte) (contribution, error) {
 		b = b[size:]
 		return int(n)
 	}
-	n := number(len(b))
-	if n > len(b) {
-		return contribution{}, errContribution
-	}
-	c.account, b = string(b[:n]), b[n:]
-	if !utf8.ValidString(c.account) || strings.ContainsRune(c.account, 0) {
-		return contribution{}, errContribution
-	}
-	n = number(len(b) / (nodeBytes + 1))
+	n := number(len(b) / (nodeBytes + 1))
 	if n == 0 || n*(nodeBytes+1) > len(b) {
 		return contribution{}, errContribution
 	}

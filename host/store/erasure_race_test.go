@@ -143,8 +143,8 @@ func TestErasureLocksHeadLast(t *testing.T) {
 			appendOne(t, l, decided(caller, jane, check.Allow))
 			noError(t, s.CatchUp(t.Context()))
 			other := session(t, s.url)
-			exec(t, other, fmt.Sprintf(`INSERT INTO graph_edges (node, other, account_id, checks, last_seen)
-				SELECT node, sha256(int4send(n)), account_id, 1, now()
+			exec(t, other, fmt.Sprintf(`INSERT INTO graph_edges (node, other, account, checks, last_seen)
+				SELECT node, sha256(int4send(n)), account, 1, now()
 				FROM graph_sightings, generate_series(1, %d) AS n WHERE kind = 'email'`, links),
 				"BEGIN", "SELECT FROM graph_sightings FOR UPDATE", "SELECT FROM graph_edges FOR UPDATE")
 			erased := async(func() error { return errOf(s.Erase(context.Background(), caller, about(jane))) })

@@ -99,9 +99,9 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 					"attempts": `SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref, number), '')
 						FROM webhook_attempts AS e WHERE ref NOT IN (?refs)`,
 					"sightings": `SELECT string_agg(g::text, E'\n' ORDER BY node) FROM graph_sightings AS g
-						WHERE account_id = ?other`,
+						WHERE account = graph_account(?other)`,
 					"links": `SELECT string_agg(g::text, E'\n' ORDER BY node, other) FROM graph_edges AS g
-						WHERE account_id = ?other`,
+						WHERE account = graph_account(?other)`,
 					"quota": "SELECT string_agg(q::text, E'\n' ORDER BY account_id) FROM quota_usage AS q",
 				} {
 					rows[what] = one[string](t, s, query, named{"refs": bun.List(refs), "other": theirs.Account})
@@ -127,7 +127,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				expect(t, "the graph about "+n.value, sightingOf(t, s, mine.Account, n.kind, n.value), n.want)
 			}
 			expect(t, "remaining links of the subject", one[int](t, s, `SELECT count(*) FROM graph_edges
-				WHERE account_id = ? AND ? IN (encode(node, 'hex'), encode(other, 'hex'))`,
+				WHERE account = graph_account(?) AND ? IN (encode(node, 'hex'), encode(other, 'hex'))`,
 				mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
 

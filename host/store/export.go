@@ -101,8 +101,8 @@ func (s *Store) privacyState(ctx context.Context, c check.Caller, selector priva
 		return "", err
 	}
 	if p.node != nil {
-		_, err = s.db.NewRaw("SELECT 1 FROM graph_sightings WHERE node = ? AND account_id = ? FOR SHARE", p.node,
-			r.AccountID).Exec(ctx)
+		_, err = s.db.NewRaw("SELECT 1 FROM graph_sightings WHERE node = ? AND account = ? FOR SHARE", p.node,
+			graphAccount(r.AccountID)).Exec(ctx)
 	}
 	return fmt.Sprint(applied, forgets, p.erasures), err
 }

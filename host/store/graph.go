@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -10,15 +12,37 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
+	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
 )
 
-// node returns the keyed hash under which a node of the reputation graph is stored.
-func (s *Store) node(n reputation.Node) []byte {
-	return audit.Pseudonym(s.keys.Graph, nil, n.Kind, n.Value)
+// nodeNames computes the names of nodes of the reputation graph. It is not safe for concurrent use.
+type nodeNames struct{ hashes *audit.Pseudonyms }
+
+func newNodeNames(keys *keyring.Ring) nodeNames { return nodeNames{audit.NewPseudonyms(keys.Graph)} }
+
+// nodeBytes is the length of a node's name. A graph of 10^12 nodes holds two of one name with a chance below 10^-14.
+const nodeBytes = 16
+
+// of returns the name of a node: the first bytes of a keyed hash.
+func (n nodeNames) of(kind, value string) []byte {
+	return n.hashes.Of(nil, kind, value)[:nodeBytes:nodeBytes]
+}
+
+// node returns the name of a node of the reputation graph.
+func (s *Store) node(n reputation.Node) []byte { return newNodeNames(s.keys).of(n.Kind, n.Value) }
+
+// graphAccount returns the number that stands for an account in the reputation graph, as graph_account of functions.sql
+// does; 0 for "".
+func graphAccount(id string) int64 {
+	if id == "" {
+		return 0
+	}
+	hash := sha256.Sum256([]byte(id))
+	return int64(binary.BigEndian.Uint64(hash[:]))
 }
 
 // Limits of the aggregates. See reputation.Aggregate.
@@ -78,7 +102,7 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 func (s *Store) deleteOf(ctx context.Context, table, accountID string) (n int64, err error) {
 	err = again(func() error {
 		return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			deleted, err := conn.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
+			deleted, err := conn.Exec(ctx, "DELETE FROM "+table+" WHERE account = $1", graphAccount(accountID))
 			n = deleted.RowsAffected()
 			return err
 		})
@@ -111,7 +135,8 @@ func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p sub
 		return nil, nil
 	}
 	var rows []sightingRow
-	err := query(tx, "export_sightings", named{"node": p.node, "account": r.AccountID}).Scan(ctx, &rows)
+	owner := graphAccount(r.AccountID)
+	err := query(tx, "export_sightings", named{"node": p.node, "account": owner}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}
@@ -121,13 +146,13 @@ func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p sub
 	}
 	var others [][]byte
 	if len(rows) > 0 {
-		err = tx.NewRaw("SELECT other FROM graph_edges WHERE node = ? AND account_id = ?", p.node, r.AccountID).
+		err = tx.NewRaw("SELECT other FROM graph_edges WHERE node = ? AND account = ?", p.node, owner).
 			Scan(ctx, &others)
 		if err != nil {
 			return nil, err
 		}
 	}
-	if w := waiting.nodes[string(p.node)+r.AccountID]; w != nil {
+	if w := waiting.nodes[rowKey(owner, p.node)]; w != nil {
 		if len(rows) == 0 {
 			rows = []sightingRow{{FirstSeen: w.firstSeen, LastSeen: w.lastSeen}}
 		}
@@ -141,7 +166,7 @@ func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p sub
 	}
 	for _, e := range waiting.edges {
 		known := slices.ContainsFunc(others, func(other []byte) bool { return bytes.Equal(other, e.other) })
-		if bytes.Equal(e.node, p.node) && e.account == r.AccountID && !known {
+		if bytes.Equal(e.node, p.node) && e.account == owner && !known {
 			others = append(others, e.other)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/uptrace/bun/dialect/pgdialect"
 
-	"assay/host/audit"
+	"assay/host/customer/feedback"
 	"assay/host/facts/reputation"
 )
 
@@ -22,10 +22,16 @@ type graphReader struct {
 	aggregates []reputation.Aggregate
 }
 
-// graphSubject is a subject by its nodes. They are keyed hashes, as strings.
+// seenBy is a node as an account saw it.
+type seenBy struct {
+	node    string
+	account int64
+}
+
+// graphSubject is a subject by the names of its nodes, as strings.
 type graphSubject struct {
 	entity  string
-	account string // whose own checks count too; "": nobody's
+	account int64 // whose own checks count too; 0: nobody's
 	parents []string
 }
 
@@ -39,29 +45,28 @@ func (s *Store) newGraphReader() *graphReader {
 func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) (map[string]bool, error) {
 	r.aggregates = make([]reputation.Aggregate, len(subjects))
 	r.subjects = make([]graphSubject, len(subjects))
-	names := audit.NewPseudonyms(r.store.keys.Graph)
+	names := newNodeNames(r.store.keys)
 	// A node is looked up once, or once for each account that asks about it as an entity.
-	type question struct{ node, account string }
-	places := map[question]int{}
+	places := map[seenBy]int{}
 	var nodes [][]byte
-	var accounts []string
-	ask := func(node, account string) {
-		q := question{node, account}
+	var accounts []int64
+	ask := func(node string, account int64) {
+		q := seenBy{node, account}
 		if _, ok := places[q]; !ok {
 			places[q] = len(nodes)
 			nodes, accounts = append(nodes, []byte(node)), append(accounts, account)
 		}
 	}
 	for i, subject := range subjects {
-		sub := graphSubject{entity: string(names.Of(nil, subject.Entity.Kind, subject.Entity.Value))}
+		sub := graphSubject{entity: string(names.of(subject.Entity.Kind, subject.Entity.Value))}
 		if subject.Account != publicAccount { // which is nobody's own
-			sub.account = subject.Account
+			sub.account = graphAccount(subject.Account)
 		}
 		ask(sub.entity, sub.account)
 		for _, p := range subject.Parents {
-			node := string(names.Of(nil, p.Kind, p.Value))
+			node := string(names.of(p.Kind, p.Value))
 			sub.parents = append(sub.parents, node)
-			ask(node, "")
+			ask(node, 0)
 		}
 		r.subjects[i] = sub
 	}
@@ -71,8 +76,8 @@ func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) 
 		FirstSeen *time.Time
 		Recent    []byte
 	}
-	err := r.store.db.NewRaw("SELECT * FROM graph_known(?::bytea[], ?::text[], ?, ?, ?)", pgdialect.Array(nodes),
-		pgdialect.Array(accounts), publicAccount, r.oldest, minCustomers).Scan(ctx, &rows)
+	err := r.store.db.NewRaw("SELECT * FROM graph_known(?::bytea[], ?::bigint[], ?, ?, ?)", pgdialect.Array(nodes),
+		pgdialect.Array(accounts), graphAccount(publicAccount), r.oldest, minCustomers).Scan(ctx, &rows)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -86,7 +91,7 @@ func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) 
 		}
 	}
 	for i, sub := range r.subjects {
-		if n, ok := own[places[question{sub.entity, sub.account}]]; ok {
+		if n, ok := own[places[seenBy{sub.entity, sub.account}]]; ok {
 			r.aggregates[i].Own = reputation.History{Since: rows[n].FirstSeen.UTC(),
 				Hour: countRecent(rows[n].Recent, r.now.Add(-time.Hour)),
 				Day:  countRecent(rows[n].Recent, r.now.Add(-24*time.Hour))}
@@ -98,9 +103,9 @@ func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) 
 // observed holds an account's observations of a node.
 type observed struct {
 	Node            []byte
-	AccountID       string
+	Account         int64
 	Checks, Blocked int
-	Label           *string
+	Label           string
 	FirstSeen       time.Time
 	LastSeen        time.Time
 	Recent          []byte
@@ -109,9 +114,9 @@ type observed struct {
 // bad returns the share of the account's checks that were blocked, or what the account reported instead.
 func (o observed) bad() float64 {
 	switch {
-	case o.Label != nil && *o.Label == "fraud":
+	case o.Label == string(feedback.Fraud):
 		return 1
-	case o.Label != nil:
+	case o.Label != "":
 		return 0
 	}
 	return float64(o.Blocked) / float64(max(1, o.Checks))
@@ -119,10 +124,10 @@ func (o observed) bad() float64 {
 
 // linked is a link from a node, as an account observed it.
 type linked struct {
-	Node      []byte
-	Other     []byte // nil: the node is a hub
-	AccountID string
-	LastSeen  time.Time
+	Node     []byte
+	Other    []byte // nil: the node is a hub
+	Account  int64
+	LastSeen time.Time
 }
 
 // vote returns the weight of an account's vote: it halves every voteHalfLife. A clock that lags behind another host's
@@ -203,7 +208,7 @@ func (r *graphReader) ofEntity(a reputation.Aggregate, rows []observed) reputati
 	for i, row := range rows {
 		vote := r.vote(row.LastSeen)
 		votes, bad = votes+vote, bad+vote*row.bad()
-		if row.Label != nil && *row.Label == "fraud" {
+		if row.Label == string(feedback.Fraud) {
 			reported += vote
 		}
 		a.Seen += float64(min(row.Checks, maxChecks)) * vote
@@ -240,18 +245,18 @@ func withoutHub(links []linked) []linked {
 
 // neighbour is an entity near a subject, as an account knows it.
 type neighbour struct {
-	node, account string
-	weight, vote  float64
+	seenBy
+
+	weight, vote float64
 }
 
 // neighbours returns the entities one or two links away. The second hop has half the weight.
 func (r *graphReader) neighbours(sub graphSubject, via []string, links map[string][]linked) []neighbour {
-	type key struct{ node, account string }
-	found := map[key]int{}
+	found := map[seenBy]int{}
 	var all []neighbour
 	add := func(from string, weight float64) {
 		for _, l := range withoutHub(links[from]) {
-			k := key{string(l.Other), l.AccountID}
+			k := seenBy{string(l.Other), l.Account}
 			if weight < 1 && k.node == sub.entity {
 				continue
 			}
@@ -259,7 +264,7 @@ func (r *graphReader) neighbours(sub graphSubject, via []string, links map[strin
 			if !ok {
 				n = len(all)
 				found[k] = n
-				all = append(all, neighbour{node: k.node, account: k.account})
+				all = append(all, neighbour{seenBy: k})
 			}
 			all[n].weight = max(all[n].weight, weight)
 			all[n].vote = max(all[n].vote, r.vote(l.LastSeen))
@@ -284,10 +289,10 @@ func (r *graphReader) judge(ctx context.Context, neighbours map[int][]neighbour)
 	}
 	for i, all := range neighbours {
 		type share struct{ vote, weight, bad float64 }
-		accounts := map[string]*share{}
+		accounts := map[int64]*share{}
 		others := map[string]bool{}
 		for _, n := range all {
-			bad, ok := known[n.node+n.account]
+			bad, ok := known[n.seenBy]
 			if !ok {
 				continue
 			}
@@ -311,21 +316,21 @@ func (r *graphReader) judge(ctx context.Context, neighbours map[int][]neighbour)
 	return nil
 }
 
-// badness returns the badness, from 0 to 1, of each neighbour that is an entity, by its node followed by its account.
-func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[string]float64, error) {
-	bad := map[string]float64{}
+// badness returns the badness, from 0 to 1, of each neighbour that is an entity.
+func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[seenBy]float64, error) {
+	bad := map[seenBy]float64{}
 	if len(neighbours) == 0 {
 		return bad, nil
 	}
-	nodes, accounts, distinct := [][]byte{}, []string{}, [][]byte{}
-	asked, pairs := map[string]bool{}, map[string]bool{}
+	nodes, accounts, distinct := [][]byte{}, []int64{}, [][]byte{}
+	asked, pairs := map[string]bool{}, map[seenBy]bool{}
 	for _, n := range neighbours {
 		if !asked[n.node] {
 			asked[n.node] = true
 			distinct = append(distinct, []byte(n.node))
 		}
-		if !pairs[n.node+n.account] {
-			pairs[n.node+n.account] = true
+		if !pairs[n.seenBy] {
+			pairs[n.seenBy] = true
 			nodes, accounts = append(nodes, []byte(n.node)), append(accounts, n.account)
 		}
 	}
@@ -342,9 +347,10 @@ func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[
 		return nil, err
 	}
 	for _, row := range rows {
-		bad[string(row.Node)+row.AccountID] = row.bad()
+		by := seenBy{string(row.Node), row.Account}
+		bad[by] = row.bad()
 		if slices.ContainsFunc(listed, func(node []byte) bool { return bytes.Equal(node, row.Node) }) {
-			bad[string(row.Node)+row.AccountID] = 1
+			bad[by] = 1
 		}
 	}
 	return bad, nil
@@ -357,9 +363,9 @@ func (r *graphReader) sightings(ctx context.Context, nodes []string) (map[string
 	if len(nodes) == 0 {
 		return found, nil
 	}
-	err := r.store.db.NewRaw(`SELECT node, account_id, checks, blocked, label, first_seen, last_seen,
+	err := r.store.db.NewRaw(`SELECT node, account, checks, blocked, label, first_seen, last_seen,
 			CASE WHEN last_seen > ?4 THEN recent END AS recent
-		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), publicAccount, r.oldest, maxCustomers,
+		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxCustomers,
 		r.now.Add(-24*time.Hour)).Scan(ctx, &rows)
 	for _, row := range rows {
 		found[string(row.Node)] = append(found[string(row.Node)], row)
@@ -374,8 +380,8 @@ func (r *graphReader) links(ctx context.Context, nodes []string) (map[string][]l
 	if len(nodes) == 0 {
 		return found, nil
 	}
-	err := r.store.db.NewRaw("SELECT node, other, account_id, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?)",
-		distinctNodes(nodes), publicAccount, r.oldest, maxLinks).Scan(ctx, &rows)
+	err := r.store.db.NewRaw("SELECT node, other, account, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?)",
+		distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxLinks).Scan(ctx, &rows)
 	for _, row := range rows {
 		found[string(row.Node)] = append(found[string(row.Node)], row)
 	}

@@ -6,28 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 )
 
 // node returns the hash of a node in hexadecimal.
 func node(kind, value string) string {
-	return fmt.Sprintf("%x", audit.Pseudonym(testRing.Graph, nil, kind, value))
+	return fmt.Sprintf("%x", newNodeNames(testRing).of(kind, value))
 }
 
 func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	t.Helper()
 	return graphRow(t, s, `SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
 			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI'))
-		FROM graph_sightings WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account)
+		FROM graph_sightings WHERE encode(node, 'hex') = ? AND account = graph_account(?)`, node(kind, value), account)
 }
 
 // linkOf returns how often two nodes were linked, and when last.
 func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	t.Helper()
 	return graphRow(t, s, `SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_edges
-		WHERE encode(node, 'hex') = ? AND encode(other, 'hex') = ? AND account_id = ?`, a, b, account)
+		WHERE encode(node, 'hex') = ? AND encode(other, 'hex') = ? AND account = graph_account(?)`, a, b, account)
 }
 
 // graphRow returns the only row of a query, or the number of rows.
@@ -225,4 +224,14 @@ func TestForget(t *testing.T) {
 	holds(t, got.Customers == 0, "after forgetting one of three customers: %+v, want none", got)
 	noError(t, errOf2(g.s.ForgetSightings(t.Context(), "", e)))
 	expect(t, "after forgetting the subject", dump(), before)
+}
+
+// Hosts and the database agree on the number of an account.
+func TestGraphAccount(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	for _, id := range []string{"", publicAccount, "acct_1", "konto_ä"} {
+		expect(t, "the number of "+id, one[int64](t, s, "SELECT graph_account(?)", id), graphAccount(id))
+	}
+	holds(t, graphAccount("acct_1") != graphAccount("acct_2"), "two accounts have the same number")
 }

@@ -189,9 +189,9 @@ type contributionRow struct {
 
 // forgottenRow is a row of graph_forgotten.
 type forgottenRow struct {
-	AccountID string
-	Node      []byte
-	UpTo      int64
+	Account int64
+	Node    []byte
+	UpTo    int64
 }
 
 // applyNext applies the next contributions of a chain, and returns how long the oldest had waited. It applies none if
@@ -233,7 +233,7 @@ func (s *Store) applyNext(ctx context.Context, p progress, onApplied func(checks
 }
 
 func readForgotten(ctx context.Context, db bun.IDB, chain int) (rows []forgottenRow, err error) {
-	err = db.NewRaw("SELECT account_id, node, up_to FROM graph_forgotten WHERE chain = ?", chain).Scan(ctx, &rows)
+	err = db.NewRaw("SELECT account, node, up_to FROM graph_forgotten WHERE chain = ?", chain).Scan(ctx, &rows)
 	return rows, err
 }
 
@@ -275,7 +275,7 @@ func (s *Store) addUp(g *sightings, row contributionRow, forgotten []forgottenRo
 		keep := true
 		for _, f := range forgotten {
 			switch {
-			case seq > f.UpTo || f.AccountID != "" && f.AccountID != c.account:
+			case seq > f.UpTo || f.Account != 0 && f.Account != c.account:
 			case len(f.Node) == 0:
 				keep = false
 			default:
@@ -309,7 +309,7 @@ func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches 
 	return callFunction(ctx, s.db, "graph_apply",
 		int32(p.Chain), p.Applied, p.Forgets, upTo, int32(batches),
 		column(nodes, func(r *sighting) []byte { return r.node }),
-		column(nodes, func(r *sighting) string { return r.account }),
+		column(nodes, func(r *sighting) int64 { return r.account }),
 		column(nodes, func(r *sighting) string { return r.kind }),
 		column(nodes, func(r *sighting) int32 { return r.checks }),
 		column(nodes, func(r *sighting) int32 { return r.blocked }),
@@ -319,7 +319,7 @@ func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches 
 		column(nodes, func(r *sighting) []byte { return r.recent }),
 		column(edges, func(r *edge) []byte { return r.node }),
 		column(edges, func(r *edge) []byte { return r.other }),
-		column(edges, func(r *edge) string { return r.account }),
+		column(edges, func(r *edge) int64 { return r.account }),
 		column(edges, func(r *edge) int32 { return r.checks }),
 		column(edges, func(r *edge) time.Time { return r.lastSeen }),
 		column(bad, func(b badItem) int64 { return b.seq }),

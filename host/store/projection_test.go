@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"assay/host/access/keyring"
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/entity"
@@ -24,8 +23,8 @@ import (
 func graphDump(t *testing.T, s *Store) string {
 	t.Helper()
 	return one[string](t, s, `SELECT
-		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, account_id) FROM graph_sightings AS g), '') ||
-		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, other, account_id) FROM graph_edges AS g), '')`)
+		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, account) FROM graph_sightings AS g), '') ||
+		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, other, account) FROM graph_edges AS g), '')`)
 }
 
 // waits returns the number of contributions that are not applied.
@@ -90,9 +89,9 @@ func TestContributionsCountOnce(t *testing.T) {
 	expect(t, "contributions left", waits(t, g.s), 0)
 	for _, c := range g.customers {
 		expect(t, "blocked checks of a customer", one[int](t, g.s,
-			"SELECT blocked FROM graph_sightings WHERE account_id = ? AND kind = 'domain'", c.Account), each)
+			"SELECT blocked FROM graph_sightings WHERE account = graph_account(?) AND kind = 'domain'", c.Account), each)
 		expect(t, "links of a customer", one[int](t, g.s,
-			"SELECT sum(checks) FROM graph_edges WHERE account_id = ?", c.Account), 2*each)
+			"SELECT sum(checks) FROM graph_edges WHERE account = graph_account(?)", c.Account), 2*each)
 	}
 	expect(t, "the last applied record", one[int](t, g.s, "SELECT sum(applied) FROM graph_progress"), callers*each)
 }
@@ -287,7 +286,7 @@ func contributed(t testing.TB) (contribution, check.Record) {
 	r.Linked = []entity.Entity{parse(t, entity.Domain, "shop.example.co.uk"), parse(t, entity.Phone, "+4915123456789"),
 		parse(t, entity.IBAN, "DE89370400440532013000")}
 	r.LookedUp = entity.Facts{"dns.ns": "ns1.hosting.example", "dns.a": "198.51.100.7"}
-	return contributionOf(audit.NewPseudonyms(testRing.Graph), "acct_1", r), r
+	return contributionOf(newNodeNames(testRing), "acct_1", r), r
 }
 
 // A contribution can be read again, and only by holders of the secret.
@@ -296,7 +295,7 @@ func TestContributionIsSealed(t *testing.T) {
 	want, r := contributed(t)
 	item, scored := newContribution(testRing, "acct_1", r)
 	got := must(openContribution(testRing, item))(t)
-	holds(t, bytes.Equal(got.encode(), want.encode()) && got.account == "acct_1" && got.verdict == check.Review &&
+	holds(t, bytes.Equal(got.encode(), want.encode()) && got.account == graphAccount("acct_1") && got.verdict == check.Review &&
 		got.at.Equal(r.Decision.At) && len(got.links) == len(want.links), "%+v, want %+v", got, want)
 	holds(t, bytes.Equal(scored, got.nodes[0].node) && got.nodes[0].kind == "email", "the scored node is %+v",
 		got.nodes[0])
@@ -318,9 +317,9 @@ func TestContributionIsSealed(t *testing.T) {
 func TestContributionFormat(t *testing.T) {
 	t.Parallel()
 	a, b := bytes.Repeat([]byte{0xaa}, nodeBytes), bytes.Repeat([]byte{0xbb}, nodeBytes)
-	c := contribution{account: "acct_1", at: time.UnixMilli(0x0102030405).UTC(), verdict: check.Block,
+	c := contribution{account: 0x0708090a0b0c0d0e, at: time.UnixMilli(0x0102030405).UTC(), verdict: check.Block,
 		nodes: []nodeSeen{{"domain", a}, {"registrable", b}}, links: [][2]int{{0, 1}}}
-	want := slices.Concat([]byte{1, 2, 0, 0, 0, 1, 2, 3, 4, 5, 6}, []byte("acct_1"), []byte{2, 0}, a, []byte{4}, b,
+	want := slices.Concat([]byte{1, 2, 0, 0, 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 2, 0}, a, []byte{4}, b,
 		[]byte{1, 0, 1})
 	got := c.encode()
 	holds(t, bytes.Equal(got, want), "encoded as %x, want %x", got, want)
@@ -331,7 +330,7 @@ func FuzzDecodeContribution(f *testing.F) {
 	c, _ := contributed(f)
 	f.Add(c.encode())
 	f.Add([]byte{})
-	f.Add(append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f))
+	f.Add(append(append([]byte{contributionVersion}, make([]byte, headBytes-1)...), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := decodeContribution(b)
 		if err != nil {

@@ -24,16 +24,17 @@ type sightings struct {
 // their maximum.
 type sighting struct {
 	node                      []byte
-	account, kind             string
+	account                   int64
+	kind                      string
 	checks, blocked, reviewed int32
 	firstSeen, lastSeen       time.Time
-	recent                    []byte // as in the database; nil: the node is not an entity
+	recent                    []byte // as in the database; empty: the node is not an entity
 }
 
 // edge is a link from a node to another.
 type edge struct {
 	node, other []byte
-	account     string
+	account     int64
 	checks      int32
 	lastSeen    time.Time
 }
@@ -45,10 +46,11 @@ func newSightings() *sightings {
 // add counts a check.
 func (g *sightings) add(c contribution) {
 	for i, n := range c.nodes {
-		id := string(n.node) + c.account
+		id := rowKey(c.account, n.node)
 		row, ok := g.nodes[id]
 		if !ok {
-			row = &sighting{node: n.node, account: c.account, kind: n.kind, firstSeen: c.at, lastSeen: c.at}
+			row = &sighting{node: n.node, account: c.account, kind: n.kind, firstSeen: c.at, lastSeen: c.at,
+				recent: []byte{}}
 			g.nodes[id] = row
 		}
 		row.checks++
@@ -74,7 +76,7 @@ func (g *sightings) add(c contribution) {
 }
 
 func (g *sightings) link(c contribution, node, other []byte) {
-	id := string(node) + string(other) + c.account
+	id := rowKey(c.account, node, other)
 	row, ok := g.edges[id]
 	if !ok {
 		row = &edge{node: node, other: other, account: c.account, lastSeen: c.at}
@@ -82,6 +84,12 @@ func (g *sightings) link(c contribution, node, other []byte) {
 	}
 	row.checks++
 	row.lastSeen = later(row.lastSeen, c.at)
+}
+
+// rowKey returns the key of an account's row for a node or a link. Keys have the order of the rows' primary keys, but for
+// the sign of the account's number.
+func rowKey(account int64, nodes ...[]byte) string {
+	return string(binary.BigEndian.AppendUint64(bytes.Join(nodes, nil), uint64(account)))
 }
 
 // isEntity reports whether nodes of a kind are entities, not things that entities have in common.

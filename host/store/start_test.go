@@ -298,9 +298,10 @@ func TestGraphKnownOnCluster(t *testing.T) {
 	}
 	conn := session(t, newStore(t, nil).url)
 	exec(t, conn,
-		`INSERT INTO graph_sightings (node, account_id, kind, checks, blocked, reviewed, first_seen, last_seen,
+		`INSERT INTO graph_sightings (node, account, kind, checks, blocked, reviewed, first_seen, last_seen,
 			recent)
-		SELECT node::bytea, account, 'domain', 1, 0, 0, first_seen::timestamptz, last_seen::timestamptz, recent::bytea
+		SELECT node::bytea, graph_account(account), 'domain', 1, 0, 0, first_seen::timestamptz, last_seen::timestamptz,
+			coalesce(recent::bytea, '')
 		FROM (VALUES
 			('many', 'a', '2026-01-01', '2026-10-01', 'aaaa'), ('many', 'b', '2026-01-02', '2026-10-01', 'bbbb'),
 			('many', 'c', '2026-01-03', '2026-10-01', 'cccc'), ('many', 'd', '2026-01-04', '2026-10-01', NULL),
@@ -310,9 +311,10 @@ func TestGraphKnownOnCluster(t *testing.T) {
 		) AS g (node, account, first_seen, last_seen, recent)`)
 	found := func() string {
 		return value[string](t, conn, `SELECT string_agg(concat_ws(' ', i, known, to_char(first_seen, 'DD'),
-				convert_from(recent, 'UTF8')), ', ' ORDER BY i)
-			FROM graph_known('{many,many,many,few,few,few,old,public,none,many}', '{a,"",d,a,old,"",old,public,a,none}',
-				'public', '2026-06-01', 3)`)
+				nullif(convert_from(recent, 'UTF8'), '')), ', ' ORDER BY i)
+			FROM graph_known('{many,many,many,few,few,few,old,public,none,many}', ARRAY(SELECT graph_account(a)
+				FROM unnest('{a,"",d,a,old,"",old,public,a,none}'::text[]) WITH ORDINALITY AS g (a, n) ORDER BY n),
+				graph_account('public'), '2026-06-01', 3)`)
 	}
 	const want = "1 t 01 aaaa, 2 t, 3 t 04, 4 f 05, 5 f, 6 f, 10 t"
 	expect(t, "found", found(), want)

@@ -109,10 +109,10 @@ func (w *world) derive() {
 		w.Usage = append(w.Usage, Usage{account, "2031-05-01", n})
 		w.Sequences = append(w.Sequences, Sequence{account, last[account]})
 	}
-	parent := audit.Pseudonym(keys.Graph, nil, "registrable", "example.com")
+	parent := audit.Pseudonym(keys.Graph, nil, "registrable", "example.com")[:nodeBytes]
 	for node, n := range seen {
 		f := strings.Fields(node)
-		name := audit.Pseudonym(keys.Graph, nil, f[1], f[2])
+		name := audit.Pseudonym(keys.Graph, nil, f[1], f[2])[:nodeBytes]
 		w.Sightings = append(w.Sightings, Sighting{name, f[0], f[1], n})
 		if f[1] == "domain" {
 			w.Edges = append(w.Edges, Edge{name, parent, f[0], n}, Edge{parent, name, f[0], n})
@@ -271,7 +271,7 @@ func TestDifferences(t *testing.T) {
 		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ },
 			"differs by +1 from the records"},
 		"the graph has another node": {func(w *world) {
-			w.Sightings = append(w.Sightings, Sighting{bytes.Repeat([]byte("x"), 32), "c", "domain", 1})
+			w.Sightings = append(w.Sightings, Sighting{bytes.Repeat([]byte("x"), nodeBytes), "c", "domain", 1})
 		}, "the number of checks of an unknown node 7878"},
 		"the graph counts a link twice":  {func(w *world) { w.Edges[0].Checks++ }, "differs by +1 from the records"},
 		"the graph has no link back":     {func(w *world) { w.Edges = w.Edges[1:] }, "the number of links"},

@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 )
+
+// nodeBytes is the length of a node's name, the beginning of a keyed hash.
+const nodeBytes = 16
 
 // graph compares the reputation graph with the records.
 func (c *checker) graph() {
@@ -14,7 +16,7 @@ func (c *checker) graph() {
 	}
 	nodes, edges, names := map[string]int{}, map[string]int{}, map[string]string{}
 	node := func(kind, value string) (name string) {
-		name = keyed(c.keys.Graph, nil, kind, value)
+		name = keyed(c.keys.Graph, nil, kind, value)[:nodeBytes]
 		names[name] = kind + " " + value
 		return name
 	}
@@ -35,7 +37,7 @@ func (c *checker) graph() {
 		edges[g.Account+string(g.Node)+string(g.Other)] -= g.Checks
 	}
 	split := func(id string) (rest, name string) {
-		rest, name = id[:len(id)-sha256.Size], id[len(id)-sha256.Size:]
+		rest, name = id[:len(id)-nodeBytes], id[len(id)-nodeBytes:]
 		return rest, cmp.Or(names[name], fmt.Sprintf("an unknown node %x", name))
 	}
 	for id, n := range nodes {

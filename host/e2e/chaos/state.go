@@ -124,8 +124,10 @@ func Read(ctx context.Context, url string) (*State, error) {
 		read(ctx, tx, &s.Usage, "SELECT account_id, period::text, used FROM quota_usage"),
 		read(ctx, tx, &s.Events, "SELECT ref, account_id, event, state, sequence FROM webhook_events"),
 		read(ctx, tx, &s.Sequences, "SELECT account_id, last FROM webhook_sequences"),
-		read(ctx, tx, &s.Sightings, "SELECT node, account_id, kind, checks FROM graph_sightings"),
-		read(ctx, tx, &s.Edges, "SELECT node, other, account_id, checks FROM graph_edges"),
+		read(ctx, tx, &s.Sightings, `SELECT node, coalesce(a.id, account::text), kind, checks
+			FROM graph_sightings AS g LEFT JOIN accounts AS a ON graph_account(a.id) = g.account`),
+		read(ctx, tx, &s.Edges, `SELECT node, other, coalesce(a.id, account::text), checks
+			FROM graph_edges AS g LEFT JOIN accounts AS a ON graph_account(a.id) = g.account`),
 		tx.QueryRow(ctx, "SELECT count(*) FROM graph_contributions").Scan(&s.Waiting),
 		tx.QueryRow(ctx, "SELECT count(*) FROM graph_unreadable").Scan(&s.Damaged))
 	if err != nil {
