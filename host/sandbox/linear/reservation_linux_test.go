@@ -218,7 +218,7 @@ func TestMemoryDoesNotMove(t *testing.T) {
 type resources struct{ maps, memfds, descriptors, addresses int }
 
 func (c resources) exceed(base resources) bool {
-	const slack = 20 // mappings that Go's runtime creates meanwhile
+	const slack = 100 // mappings that Go's runtime creates meanwhile; the smallest leak has 200, see TestNothingLeaks
 	return c.maps > base.maps+slack || c.memfds > base.memfds || c.descriptors > base.descriptors+slack ||
 		c.addresses > base.addresses+(512<<20)
 }
@@ -235,7 +235,7 @@ func countResources(t *testing.T) (c resources) {
 
 // Not parallel, because it counts the resources of the whole process.
 func TestNothingLeaks(t *testing.T) {
-	const instances = 600 // of each kind with each strategy
+	const instances = 600 // of each kind with each strategy; a third of them takes every path
 	for name, s := range strategies() {
 		good, bad := newEngine(t, assemble(3), s), newEngine(t, assemble(0), s)
 		base := countResources(t)
