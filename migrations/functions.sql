@@ -5,6 +5,9 @@
 --
 -- What may wait long is locked before the heads, and heads are locked in ascending order.
 --
+-- Parameters and variables have no name that a column read there has: most begin with of_, by_, at_ or new_, and arrays
+-- are plurals.
+--
 -- A host applies this file when it differs from what the database has (host/store/functions.go).
 
 -- Chains ----------------------------------------------------------------------------------------------------------
@@ -263,96 +266,96 @@ END $$;
 -- It finds the newest versions of the head and of the accounts' usage through their keys, however many old ones an open
 -- snapshot keeps. It keeps its plans, except on a cluster, where Citus needs the arguments to plan.
 CREATE OR REPLACE FUNCTION ledger_append(
-    _chain       integer,
-    _batch       bytea,         -- random
-    _patience    integer,       -- milliseconds to wait for the head
+    of_chain   integer,
+    of_batch   bytea, -- random
+    patience   integer, -- milliseconds to wait for the head
     -- The accounts of the batch and the number of records of each.
-    _accounts    text[],
-    _needed      integer[],
-    -- The callers: a key ('' on the no-key endpoint) and the place of its account in _accounts.
-    _keys        text[],
-    _owners      integer[],
-    -- The calls: the place of the caller in _keys, the number of records, and whether an event has no payload.
-    _callers     integer[],
-    _sizes       integer[],
-    _lacking     boolean[],
+    accounts   text[],
+    needed     integer[],
+    -- The callers: a key ('' on the no-key endpoint) and the place of its account in accounts.
+    keys       text[],
+    owners     integer[],
+    -- The calls: the place of the caller in keys, the number of records, and whether an event has no payload.
+    callers    integer[],
+    sizes      integer[],
+    lacking    boolean[],
     -- The records: the place of the caller, and the columns.
-    _caller_of   integer[],
-    _recorded_at timestamptz[],
-    _refs        text[],
-    _types       text[],
-    _pseudonyms  bytea[],
-    _nonces      bytea[],
-    _scores      integer[],
-    _verdicts    text[],
-    _revisions   bigint[],
-    _leaves      bytea[],
-    _nodes       bytea[],
-    _items       bytea[],       -- for graph_contributions
+    caller_of  integer[],
+    times      timestamptz[],
+    refs       text[],
+    types      text[],
+    pseudonyms bytea[],
+    nonces     bytea[],
+    scores     integer[],
+    verdicts   text[],
+    revisions  bigint[],
+    leaves     bytea[],
+    nodes      bytea[],
+    items      bytea[], -- for graph_contributions
     -- The events with a payload: the place of the record, and the columns.
-    _event_of    integer[],
-    _events      text[],
-    _payloads    bytea[],
+    event_of   integer[],
+    events     text[],
+    payloads   bytea[],
     -- Of each record, the MAC of the override that decided; '' if none did.
-    _digests     bytea[],
+    digests    bytea[],
     -- The calls with an idempotency key: the place of the call, that of its first record, and the columns.
-    _once_of     integer[],
-    _firsts      integer[],
-    _once_keys   bytea[],
-    _requests    bytea[],
-    _answers     bytea[],
+    once_of    integer[],
+    firsts     integer[],
+    once_keys  bytea[],
+    requests   bytea[],
+    answers    bytea[],
     -- The last record that the host answered for, so that it must be there; its number is 0 if there is none.
-    _known       bigint,
-    _known_at    timestamptz,
-    _known_hash  bytea
+    known      bigint,
+    known_at   timestamptz,
+    known_hash bytea
 ) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz, head_seq bigint,
     head_hash bytea)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    _head     audit_heads := audit_lock(_chain, _patience || 'ms');
-    _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
-    _seq      bigint      := _head.seq;
-    _hash     bytea       := _head.hash;
-    _number   bytea       := int4send(_chain);
+    head audit_heads := audit_lock(of_chain, patience || 'ms');
+    month date := date_trunc('month', now() AT TIME ZONE 'UTC');
+    new_seq bigint := head.seq;
+    new_hash bytea := head.hash;
+    chain_bytes bytea := int4send(of_chain);
     -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows.
     -- So these have all their elements from the beginning.
-    _seqs     bigint[]    := array_fill(NULL::bigint, ARRAY[cardinality(_leaves)]);
-    _hashes   bytea[]     := array_fill(NULL::bytea, ARRAY[cardinality(_leaves)]);
-    _valid    boolean[];
-    _due      text[]; -- keys whose last use is to be stored
-    _quotas   integer[]; -- null: unlimited
-    _used     integer[];
-    _larger   integer[]; -- quotas of larger plans that were paid for in this month
-    _chains   integer[];
-    _endpoint boolean[];
-    _disabled boolean[];
-    _suspended boolean[];
-    _rows     tid[]; -- of the accounts in quota_usage; null: none in this month
-    _counted  bigint;
-    _fits     boolean;
-    _stopped  bigint[] := '{}'; -- revisions that may not be recorded
-    _answered integer[]; -- calls whose key has an answer, or is that of an earlier call in the batch
-    _first    integer := 1;
-    _account  integer;
-    _leaf     bytea;
-    _place    integer := 0;
-    _name     text;
-    _last     bigint;
-    _names    text[]; -- accounts that get events, and the number of the last event of each
-    _lasts    bigint[];
-    _kept     boolean := true; -- whether the last record that the host answered for is there
+    seqs bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(leaves)]);
+    hashes bytea[] := array_fill(NULL::bytea, ARRAY[cardinality(leaves)]);
+    valid boolean[];
+    due text[]; -- keys whose last use is to be stored
+    quotas integer[]; -- null: unlimited
+    used integer[];
+    larger integer[]; -- quotas of larger plans that were paid for in this month
+    chains integer[];
+    has_endpoint boolean[];
+    disabled boolean[];
+    suspended boolean[];
+    rows tid[]; -- of the accounts in quota_usage; null: none in this month
+    counted bigint;
+    fits boolean;
+    stopped bigint[] := '{}'; -- revisions that may not be recorded
+    answered integer[]; -- calls whose key has an answer, or is that of an earlier call in the batch
+    first_record integer := 1;
+    owner integer;
+    one bytea;
+    place integer := 0;
+    of_account text;
+    last_event bigint;
+    names text[]; -- accounts that get events, and the number of the last event of each
+    lasts bigint[];
+    is_there boolean := true; -- whether the last record that the host answered for is there
 BEGIN
-    IF EXISTS (SELECT FROM ledger_settlements AS s WHERE s.chain = _chain AND s.batch = _batch) THEN
+    IF EXISTS (SELECT FROM ledger_settlements AS s WHERE s.chain = of_chain AND s.batch = of_batch) THEN
         RAISE 'the batch was settled before it arrived' USING ERRCODE = 'AS001';
     END IF;
 
-    IF _known = _head.seq THEN
-        _kept := _known = 0 OR _known_hash = _head.hash;
-    ELSIF _known > 0 THEN
-        _kept := _known < _head.seq AND audit_contains(_chain, _known, _known_at, _known_hash);
+    IF known = head.seq THEN
+        is_there := known = 0 OR known_hash = head.hash;
+    ELSIF known > 0 THEN
+        is_there := known < head.seq AND audit_contains(of_chain, known, known_at, known_hash);
     END IF;
-    IF NOT _kept THEN
-        RAISE 'record % of audit chain % is not the one that was answered', _known, _chain USING ERRCODE = 'AS002';
+    IF NOT is_there THEN
+        RAISE 'record % of audit chain % is not the one that was answered', known, of_chain USING ERRCODE = 'AS002';
     END IF;
 
     -- A statement reads either tables of the chain or tables of which each node of a cluster has a copy: Citus requires
@@ -360,19 +363,19 @@ BEGIN
     SELECT array_agg(c.key = '' OR coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false)
                ORDER BY c.n),
            array_agg(c.key) FILTER (WHERE k.id IS NOT NULL)
-    INTO _valid, _due
-    FROM unnest(_keys, _owners) WITH ORDINALITY AS c (key, owner, n)
-    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = _accounts[c.owner];
-    _due := ARRAY(SELECT unnest(_due) EXCEPT SELECT u.key_id FROM key_uses AS u
-        WHERE u.chain = _chain AND u.key_id = ANY (_due) AND u.used_at > now() - interval '1 minute');
+    INTO valid, due
+    FROM unnest(keys, owners) WITH ORDINALITY AS c (key, owner, n)
+    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = accounts[c.owner];
+    due := ARRAY(SELECT unnest(due) EXCEPT SELECT u.key_id FROM key_uses AS u
+        WHERE u.chain = of_chain AND u.key_id = ANY (due) AND u.used_at > now() - interval '1 minute');
 
     -- Both limits of the period are given, because only then does the index give the newest version of a row first.
     SELECT array_agg(u.ctid ORDER BY c.n), array_agg(coalesce(u.used, 0) ORDER BY c.n), array_agg(u.quota ORDER BY c.n)
-    INTO _rows, _used, _larger
-    FROM unnest(_accounts) WITH ORDINALITY AS c (account, n)
+    INTO rows, used, larger
+    FROM unnest(accounts) WITH ORDINALITY AS c (account, n)
     LEFT JOIN LATERAL (
         SELECT q.ctid, q.used, q.quota FROM quota_usage AS q
-        WHERE q.chain = _chain AND q.account_id = c.account AND q.period >= _month AND q.period <= _month
+        WHERE q.chain = of_chain AND q.account_id = c.account AND q.period >= month AND q.period <= month
         ORDER BY q.period DESC LIMIT 1
     ) AS u ON true;
     SELECT array_agg(CASE WHEN a.plan <> 'public' THEN greatest(a.quota, c.larger) END ORDER BY c.n),
@@ -380,28 +383,28 @@ BEGIN
            array_agg(e.account_id IS NOT NULL ORDER BY c.n),
            array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
            array_agg(a.suspended_at IS NOT NULL ORDER BY c.n),
-           bool_and(a.chain IS NOT DISTINCT FROM _chain AND a.suspended_at IS NULL
+           bool_and(a.chain IS NOT DISTINCT FROM of_chain AND a.suspended_at IS NULL
                AND (a.plan = 'public' OR c.used + c.needed <= greatest(a.quota, c.larger)))
-    INTO _quotas, _chains, _endpoint, _disabled, _suspended, _fits
-    FROM unnest(_accounts, _needed, _used, _larger) WITH ORDINALITY AS c (account, needed, used, larger, n)
+    INTO quotas, chains, has_endpoint, disabled, suspended, fits
+    FROM unnest(accounts, needed, used, larger) WITH ORDINALITY AS c (account, needed, used, larger, n)
     LEFT JOIN accounts AS a ON a.id = c.account
     LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account;
 
     -- Revisions are compared after waiting for the head, so an activation that was committed meanwhile counts.
-    _stopped := ARRAY(SELECT r.revision FROM (SELECT DISTINCT unnest(_revisions)) AS r (revision)
+    stopped := ARRAY(SELECT r.revision FROM (SELECT DISTINCT unnest(revisions)) AS r (revision)
         LEFT JOIN revisions_in_force AS f ON f.revision = r.revision
         WHERE f.revision IS NULL OR f.until <= clock_timestamp() - interval '2 seconds');
 
     -- Whoever records the first call of a key holds the head's lock, so all others find its answer.
-    IF cardinality(_once_of) > 0 THEN
-        SELECT array_agg(o.call) INTO _answered
+    IF cardinality(once_of) > 0 THEN
+        SELECT array_agg(o.call) INTO answered
         FROM (
             SELECT c.call, c.key, row_number() OVER (PARTITION BY c.key ORDER BY c.call) > 1 AS again
-            FROM unnest(_once_of, _once_keys) AS c (call, key)
+            FROM unnest(once_of, once_keys) AS c (call, key)
         ) AS o
         LEFT JOIN LATERAL (
             SELECT a.kept_at FROM answers AS a
-            WHERE a.chain = _chain AND a.account_id = _accounts[_owners[_callers[o.call]]] AND a.key_hash = o.key
+            WHERE a.chain = of_chain AND a.account_id = accounts[owners[callers[o.call]]] AND a.key_hash = o.key
                 AND a.kept_at > now() - interval '24 hours'
             LIMIT 1
         ) AS kept ON true
@@ -409,95 +412,95 @@ BEGIN
     END IF;
 
     -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
-    IF NOT _fits OR false = ANY (_valid) OR cardinality(_stopped) > 0 OR _answered IS NOT NULL
-            OR (true = ANY (_lacking) AND true = ANY (_endpoint)) THEN
-        _needed := array_fill(0, ARRAY[cardinality(_accounts)]);
-        FOR _call IN 1 .. cardinality(_callers) LOOP
-            _account := _owners[_callers[_call]];
+    IF NOT fits OR false = ANY (valid) OR cardinality(stopped) > 0 OR answered IS NOT NULL
+            OR (true = ANY (lacking) AND true = ANY (has_endpoint)) THEN
+        needed := array_fill(0, ARRAY[cardinality(accounts)]);
+        FOR nth IN 1 .. cardinality(callers) LOOP
+            owner := owners[callers[nth]];
             outcome := CASE
-                WHEN NOT _valid[_callers[_call]] OR _chains[_account] IS NULL THEN 'unauthorized'
-                WHEN _suspended[_account] THEN 'suspended'
-                WHEN _chains[_account] <> _chain THEN 'moved'
-                WHEN _call = ANY (_answered) THEN 'answered'
-                WHEN _revisions[_first:_first + _sizes[_call] - 1] && _stopped THEN 'revision'
-                WHEN _used[_account] + _needed[_account] + _sizes[_call] > _quotas[_account] THEN 'quota'
-                WHEN _lacking[_call] AND _endpoint[_account] THEN 'event'
+                WHEN NOT valid[callers[nth]] OR chains[owner] IS NULL THEN 'unauthorized'
+                WHEN suspended[owner] THEN 'suspended'
+                WHEN chains[owner] <> of_chain THEN 'moved'
+                WHEN nth = ANY (answered) THEN 'answered'
+                WHEN revisions[first_record:first_record + sizes[nth] - 1] && stopped THEN 'revision'
+                WHEN used[owner] + needed[owner] + sizes[nth] > quotas[owner] THEN 'quota'
+                WHEN lacking[nth] AND has_endpoint[owner] THEN 'event'
             END;
             IF outcome IS NULL THEN
-                _needed[_account] := _needed[_account] + _sizes[_call];
+                needed[owner] := needed[owner] + sizes[nth];
             ELSE
-                call := _call - 1;
-                quota := _quotas[_account];
-                remaining := greatest(0, quota - _used[_account] - _needed[_account]);
-                resets_at := (_month + interval '1 month') AT TIME ZONE 'UTC';
+                call := nth - 1;
+                quota := quotas[owner];
+                remaining := greatest(0, quota - used[owner] - needed[owner]);
+                resets_at := (month + interval '1 month') AT TIME ZONE 'UTC';
                 RETURN NEXT;
-                FOR _i IN _first .. _first + _sizes[_call] - 1 LOOP
-                    _leaves[_i] := NULL;
+                FOR i IN first_record .. first_record + sizes[nth] - 1 LOOP
+                    leaves[i] := NULL;
                 END LOOP;
             END IF;
-            _first := _first + _sizes[_call];
+            first_record := first_record + sizes[nth];
         END LOOP;
     END IF;
 
     -- The chain, as package audit defines it.
-    FOREACH _leaf IN ARRAY _leaves LOOP
-        _place := _place + 1;
-        CONTINUE WHEN _leaf IS NULL;
-        _seq := _seq + 1;
-        _hash := sha256('\x01' || _hash || _number || int8send(_seq) || _leaf);
-        _seqs[_place] := _seq;
-        _hashes[_place] := _hash;
+    FOREACH one IN ARRAY leaves LOOP
+        place := place + 1;
+        CONTINUE WHEN one IS NULL;
+        new_seq := new_seq + 1;
+        new_hash := sha256('\x01' || new_hash || chain_bytes || int8send(new_seq) || one);
+        seqs[place] := new_seq;
+        hashes[place] := new_hash;
     END LOOP;
-    IF _seq = _head.seq THEN
+    IF new_seq = head.seq THEN
         RETURN;
     END IF;
 
     INSERT INTO audit_records (chain, seq, recorded_at, kind, ref, account_id, key_id, type, pseudonym, nonce,
         score, verdict, revision, digest, leaf, hash, sealed_node)
-    SELECT _chain, r.seq, r.recorded_at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
+    SELECT of_chain, r.seq, r.recorded_at, 'check', r.ref, accounts[owners[r.caller]], keys[r.caller], r.type,
         r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash,
         r.node
-    FROM unnest(_seqs, _recorded_at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
-        _revisions, _leaves, _hashes, _nodes, _digests)
+    FROM unnest(seqs, times, refs, caller_of, types, pseudonyms, nonces, scores, verdicts,
+        revisions, leaves, hashes, nodes, digests)
         AS r (seq, recorded_at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
             digest)
     WHERE r.leaf IS NOT NULL;
 
     INSERT INTO graph_contributions (chain, seq, items, added)
-    SELECT _chain, _seq, count(*), string_agg(int4send(length(r.item)) || r.item, ''::bytea ORDER BY r.n)
-    FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
+    SELECT of_chain, new_seq, count(*), string_agg(int4send(length(r.item)) || r.item, ''::bytea ORDER BY r.n)
+    FROM unnest(items, leaves) WITH ORDINALITY AS r (item, leaf, n)
     WHERE r.leaf IS NOT NULL;
 
     -- Nobody else counts checks of the chain's accounts meanwhile: the head is locked.
     UPDATE quota_usage AS q SET used = q.used + c.needed
-    FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
-    WHERE q.chain = _chain AND q.ctid = c.place AND c.needed > 0 AND c.quota IS NOT NULL;
-    GET DIAGNOSTICS _counted = ROW_COUNT;
-    IF _counted <> (SELECT count(*) FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
+    FROM unnest(rows, needed, quotas) AS c (place, needed, quota)
+    WHERE q.chain = of_chain AND q.ctid = c.place AND c.needed > 0 AND c.quota IS NOT NULL;
+    GET DIAGNOSTICS counted = ROW_COUNT;
+    IF counted <> (SELECT count(*) FROM unnest(rows, needed, quotas) AS c (place, needed, quota)
             WHERE c.place IS NOT NULL AND c.needed > 0 AND c.quota IS NOT NULL) THEN
-        RAISE 'the usage of accounts of audit chain % moved', _chain USING ERRCODE = 'serialization_failure';
+        RAISE 'the usage of accounts of audit chain % moved', of_chain USING ERRCODE = 'serialization_failure';
     END IF;
     INSERT INTO quota_usage AS q (chain, account_id, period, used)
-    SELECT _chain, c.account, _month, c.needed
-    FROM unnest(_accounts, _rows, _needed, _quotas) AS c (account, place, needed, quota)
+    SELECT of_chain, c.account, month, c.needed
+    FROM unnest(accounts, rows, needed, quotas) AS c (account, place, needed, quota)
     WHERE c.place IS NULL AND c.needed > 0 AND c.quota IS NOT NULL
     ON CONFLICT (chain, account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
 
-    IF cardinality(_due) > 0 THEN
+    IF cardinality(due) > 0 THEN
         INSERT INTO key_uses (chain, key_id, used_at)
-        SELECT DISTINCT _chain, _keys[r.caller], now()
-        FROM unnest(_caller_of, _leaves) AS r (caller, leaf)
-        WHERE r.leaf IS NOT NULL AND _keys[r.caller] = ANY (_due)
+        SELECT DISTINCT of_chain, keys[r.caller], now()
+        FROM unnest(caller_of, leaves) AS r (caller, leaf)
+        WHERE r.leaf IS NOT NULL AND keys[r.caller] = ANY (due)
         ON CONFLICT (chain, key_id) DO UPDATE SET used_at = EXCLUDED.used_at;
     END IF;
 
     -- An answer that is too old to be given again makes room.
-    IF cardinality(_once_of) > 0 THEN
+    IF cardinality(once_of) > 0 THEN
         INSERT INTO answers (chain, account_id, key_hash, request, sealed, subjects, kept_at)
-        SELECT _chain, _accounts[_owners[_callers[o.call]]], o.key, o.request, o.sealed,
-            _pseudonyms[o.first:o.first + _sizes[o.call] - 1], now()
-        FROM unnest(_once_of, _firsts, _once_keys, _requests, _answers) AS o (call, first, key, request, sealed)
-        WHERE _leaves[o.first] IS NOT NULL
+        SELECT of_chain, accounts[owners[callers[o.call]]], o.key, o.request, o.sealed,
+            pseudonyms[o.first:o.first + sizes[o.call] - 1], now()
+        FROM unnest(once_of, firsts, once_keys, requests, answers) AS o (call, first, key, request, sealed)
+        WHERE leaves[o.first] IS NOT NULL
         ON CONFLICT (chain, account_id, key_hash) DO UPDATE
         SET request = EXCLUDED.request, sealed = EXCLUDED.sealed, subjects = EXCLUDED.subjects, kept_at = EXCLUDED.kept_at;
     END IF;
@@ -508,45 +511,45 @@ BEGIN
     --
     -- These are two statements, because Citus would send the result of a common table expression to all machines, and
     -- commit in two phases.
-    IF cardinality(_event_of) > 0 THEN
-        FOR _name, _last IN
+    IF cardinality(event_of) > 0 THEN
+        FOR of_account, last_event IN
             INSERT INTO webhook_sequences AS s (chain, account_id, last)
-            SELECT _chain, _accounts[_owners[_caller_of[e.record]]], count(*)
-            FROM unnest(_event_of) AS e (record)
-            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]
+            SELECT of_chain, accounts[owners[caller_of[e.record]]], count(*)
+            FROM unnest(event_of) AS e (record)
+            WHERE leaves[e.record] IS NOT NULL AND has_endpoint[owners[caller_of[e.record]]]
             GROUP BY 2
             ON CONFLICT (chain, account_id) DO UPDATE SET last = s.last + EXCLUDED.last
             RETURNING s.account_id, s.last
         LOOP
-            _names := _names || _name;
-            _lasts := _lasts || _last;
+            names := names || of_account;
+            lasts := lasts || last_event;
         END LOOP;
         INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
             state, next_attempt_at, settled_at, created_at)
-        SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
-            _recorded_at[n.record], n.payload,
+        SELECT of_chain, refs[n.record], n.account_id, n.event, types[n.record], scores[n.record],
+            times[n.record], n.payload,
             s.last + 1 - row_number() OVER (PARTITION BY n.account_id ORDER BY n.record DESC),
             CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
             CASE WHEN NOT n.disabled THEN now() END,
             CASE WHEN n.disabled THEN now() END,
             now()
         FROM (
-            SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
-                _disabled[_owners[_caller_of[e.record]]] AS disabled
-            FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
-            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]
+            SELECT e.record, e.event, e.payload, accounts[owners[caller_of[e.record]]] AS account_id,
+                disabled[owners[caller_of[e.record]]] AS disabled
+            FROM unnest(event_of, events, payloads) AS e (record, event, payload)
+            WHERE leaves[e.record] IS NOT NULL AND has_endpoint[owners[caller_of[e.record]]]
         ) AS n
-        JOIN unnest(_names, _lasts) AS s (account_id, last) USING (account_id);
+        JOIN unnest(names, lasts) AS s (account_id, last) USING (account_id);
     END IF;
 
-    UPDATE audit_heads AS h SET seq = _seq, hash = _hash WHERE h.chain = _chain AND h.seq = _head.seq;
+    UPDATE audit_heads AS h SET seq = new_seq, hash = new_hash WHERE h.chain = of_chain AND h.seq = head.seq;
     IF NOT FOUND THEN
-        RAISE 'the head of audit chain % moved under its lock', _chain USING ERRCODE = 'data_corrupted';
+        RAISE 'the head of audit chain % moved under its lock', of_chain USING ERRCODE = 'data_corrupted';
     END IF;
     call := -1;
     outcome := 'head';
-    head_seq := _seq;
-    head_hash := _hash;
+    head_seq := new_seq;
+    head_hash := new_hash;
     RETURN NEXT;
 END $$;
 
@@ -554,17 +557,17 @@ END $$;
 -- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by
 -- then never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
 CREATE OR REPLACE FUNCTION ledger_settle(
-    _chain integer, _batch bytea, _patience integer, _refs text[], _recorded_at timestamptz[], _marks bytea[]
+    of_chain integer, of_batch bytea, patience integer, refs text[], times timestamptz[], marks bytea[]
 ) RETURNS SETOF integer LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM audit_lock(_chain, _patience || 'ms');
+    PERFORM audit_lock(of_chain, patience || 'ms');
     RETURN QUERY
         SELECT c.n::integer - 1
-        FROM unnest(_refs, _recorded_at, _marks) WITH ORDINALITY AS c (ref, recorded_at, mark, n)
+        FROM unnest(refs, times, marks) WITH ORDINALITY AS c (ref, recorded_at, mark, n)
         WHERE EXISTS (SELECT FROM audit_records AS r
-                WHERE r.chain = _chain AND r.ref = c.ref AND r.recorded_at = c.recorded_at)
-            OR EXISTS (SELECT FROM erased_records AS e WHERE e.chain = _chain AND e.ref = c.mark);
-    INSERT INTO ledger_settlements (chain, batch, recorded) VALUES (_chain, _batch, FOUND) ON CONFLICT DO NOTHING;
+                WHERE r.chain = of_chain AND r.ref = c.ref AND r.recorded_at = c.recorded_at)
+            OR EXISTS (SELECT FROM erased_records AS e WHERE e.chain = of_chain AND e.ref = c.mark);
+    INSERT INTO ledger_settlements (chain, batch, recorded) VALUES (of_chain, of_batch, FOUND) ON CONFLICT DO NOTHING;
 END $$;
 
 -- The times after a given one. Citus accepts functions where an INSERT may have no subquery.

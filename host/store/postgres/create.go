@@ -22,6 +22,7 @@ shared_buffers = 128MB
 fsync = on
 full_page_writes = on
 synchronous_commit = on
+checkpoint_timeout = 15min
 password_encryption = 'scram-sha-256'
 jit = off
 timezone = 'UTC'
