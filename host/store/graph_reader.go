@@ -365,8 +365,8 @@ func (r *graphReader) sightings(ctx context.Context, nodes []string) (map[string
 	}
 	err := r.store.db.NewRaw(`SELECT node, account, checks, blocked, label, first_seen, last_seen,
 			CASE WHEN last_seen > ?4 THEN recent END AS recent
-		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxCustomers,
-		r.now.Add(-24*time.Hour)).Scan(ctx, &rows)
+		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), graphAccount(publicAccount), r.oldest,
+		maxCustomers, r.now.Add(-24*time.Hour)).Scan(ctx, &rows)
 	for _, row := range rows {
 		found[string(row.Node)] = append(found[string(row.Node)], row)
 	}

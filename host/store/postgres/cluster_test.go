@@ -45,7 +45,8 @@ func TestReopenKeepsData(t *testing.T) {
 		"Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it", group, err)
 	for setting, want := range map[string]string{
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "synchronous_commit": "on",
-		"full_page_writes": "on", "checkpoint_timeout": "15min", "max_connections": "100", "shared_buffers": "128MB", "jit": "off", "TimeZone": "UTC",
+		"full_page_writes": "on", "checkpoint_timeout": "15min", "max_connections": "100", "shared_buffers": "128MB",
+		"jit": "off", "TimeZone": "UTC",
 		"server_encoding": "UTF8", "data_checksums": "on", "autovacuum": "on",
 		"password_encryption": "scram-sha-256", "log_rotation_size": "10MB", "log_min_error_statement": "panic",
 	} {
