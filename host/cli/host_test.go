@@ -71,7 +71,8 @@ func testGraphForget(t *testing.T, host *hosttest.HostProcess, dir, database str
 	}
 	conn := storetest.Session(t, database)
 	seen := func(account string) int {
-		return storetest.Value[int](t, conn, "SELECT count(*) FROM graph_sightings WHERE account = graph_account($1)", account)
+		return storetest.Value[int](t, conn,
+			"SELECT count(*) FROM graph_sightings WHERE account = graph_account($1)", account)
 	}
 	deleted := hosttest.OutputJSON[forgetResult](t, dir, database, "graph", "forget", "--account", issued[0].Account)
 	if n := seen(issued[0].Account); deleted.Sightings != 2 || n != 0 {
