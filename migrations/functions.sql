@@ -5,8 +5,8 @@
 --
 -- What may wait long is locked before the heads, and heads are locked in ascending order.
 --
--- Parameters and variables have no name that a column read there has: most begin with of_, by_, at_ or new_, and arrays
--- are plurals.
+-- Most parameters and variables begin with of_, by_, at_ or new_, and arrays are plurals, so that none is taken for a
+-- column. Where a column has the name all the same, it is qualified.
 --
 -- A host applies this file when it differs from what the database has (host/store/functions.go).
 

@@ -35,8 +35,8 @@ func (n nodeNames) of(kind, value string) []byte {
 // node returns the name of a node of the reputation graph.
 func (s *Store) node(n reputation.Node) []byte { return newNodeNames(s.keys).of(n.Kind, n.Value) }
 
-// graphAccount returns the number that stands for an account in the reputation graph, as graph_account of functions.sql
-// does; 0 for "".
+// graphAccount returns the number that stands for an account in the reputation graph, or 0 for "". It must return the
+// same as graph_account in functions.sql.
 func graphAccount(id string) int64 {
 	if id == "" {
 		return 0
