@@ -135,6 +135,7 @@ func TestConcurrentErasures(t *testing.T) {
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
 func TestErasureLocksHeadLast(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	needsPlainPostgres(t, "it locks rows of a subject on all nodes")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {

@@ -300,6 +300,7 @@ func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 // An uncommitted record in the default partition must not make creating its month's partition fail.
 func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	batch := prepared(t, l, allowedMany(t, caller, 1))
 	conn := must(acquire(t.Context(), l.db))(t)

@@ -259,6 +259,7 @@ func TestConnectTimeout(t *testing.T) {
 // A caller that stops waiting does not cancel a commit, which would keep it from the standby that it waits for.
 func TestCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	exec(t, conn, "CREATE TABLE slow (n int)", `CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS

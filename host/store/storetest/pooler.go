@@ -25,6 +25,7 @@ type Pooler struct {
 	file   string // its settings
 	socket string
 	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended
 	log    bytes.Buffer
 }
 
@@ -64,7 +65,9 @@ log_disconnections = 0
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("pgbouncer logged:\n%s", p.log.Bytes())
+			lines := bytes.SplitAfter(p.log.Bytes(), []byte("\n"))
+			lines = lines[max(0, len(lines)-20):]
+			t.Logf("pgbouncer, %v, last logged:\n%s", p.cmd.ProcessState, bytes.Join(lines, nil))
 		}
 	})
 	p.start(t, path)
@@ -98,6 +101,11 @@ func (p *Pooler) start(t testing.TB, path string) {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	expect.NoError(t, p.cmd.Start())
+	p.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait() // it is killed, or crashed
+		close(ended)
+	}(p.cmd, p.ended)
 	expect.Until(t, "pgbouncer to listen", func() bool {
 		conn, err := net.Dial("unix", p.socket)
 		if err == nil {
@@ -107,19 +115,24 @@ func (p *Pooler) start(t testing.TB, path string) {
 	})
 }
 
-// Crashed kills the pooler, and reports whether it had ended by itself because of a fault of its own.
+// Crashed kills the pooler, and reports whether it had ended by itself.
 func (p *Pooler) Crashed() bool {
-	p.stop()
-	return bytes.Contains(p.log.Bytes(), []byte(" FATAL @src"))
+	select {
+	case <-p.ended:
+		return true
+	default:
+		p.stop()
+		return false
+	}
 }
 
 // Kill kills the pooler, with all its connections.
 func (p *Pooler) Kill() { p.stop() }
 
 func (p *Pooler) stop() {
-	if p.cmd.Process == nil {
+	if p.ended == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
 }
