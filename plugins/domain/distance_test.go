@@ -48,7 +48,6 @@ func TestEachDifference(t *testing.T) {
 			got += mine + ">" + theirs + " "
 			return true
 		})
-		expect.That(t, got == tt.want, "eachDifference(%q, %q) visits %q, want %q", tt.written, tt.key, got,
-			tt.want)
+		expect.That(t, got == tt.want, "eachDifference(%q, %q) visits %q, want %q", tt.written, tt.key, got, tt.want)
 	})
 }

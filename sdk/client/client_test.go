@@ -48,8 +48,7 @@ func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
-		attempts = append(attempts, seen{
-			r.Method + " " + r.RequestURI, r.Header.Get("Idempotency-Key"), string(body)})
+		attempts = append(attempts, seen{r.Method + " " + r.RequestURI, r.Header.Get("Idempotency-Key"), string(body)})
 		n := len(attempts)
 		mu.Unlock()
 		all[min(n, len(all))-1](w)

@@ -106,8 +106,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("promote it without --live first", "promote", "probe", "--live")
 	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", 0, 2, 1, 'x'))
 
-	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary},
-		probeFile(t, "1.0.0"))
+	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary}, probeFile(t, "1.0.0"))
 	l := inForce().Lineup.Layer("probe")
 	expect.That(t, l != nil && l.Runs() == registry.ModeShadow && l.Weight.String() == "1.5", "in shadow: %+v", l)
 	promote(promotion{Plugin: "probe@1.0.0", From: inLineup, To: inCanary, Next: isLive}, "probe", "--weight", "0.1")

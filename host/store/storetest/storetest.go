@@ -51,9 +51,8 @@ func NewRing(letter byte) *keyring.Ring {
 // Discard returns a logger without output.
 func Discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Main runs a package's tests and returns the exit code. Their databases are copies of one that open has migrated.
-// Goroutines that outlive the tests are a failure.
-func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) (S, error)) int {
+// Prepare makes the databases of tests copies of one that open has migrated.
+func Prepare[S io.Closer](open func(ctx context.Context, url string) (S, error)) {
 	postgrestest.Prepare(func(ctx context.Context, url string) error {
 		s, err := open(ctx, url)
 		if err != nil {
@@ -61,6 +60,12 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 		}
 		return errors.Join(s.Close(), PutInForce(ctx, url))
 	})
+}
+
+// Main runs a package's tests on databases that open has migrated, and returns the exit code. Goroutines that outlive
+// the tests are a failure.
+func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) (S, error)) int {
+	Prepare(open)
 	code := postgrestest.Main(m)
 	if code == 0 {
 		// pgx closes a broken connection in the background, for up to 15 s.

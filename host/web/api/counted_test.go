@@ -247,12 +247,8 @@ func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
 func (unobserved) CheckDone(*check.Decision, time.Duration)            {}
 
 func TestMain(m *testing.M) {
-	postgrestest.Prepare(func(ctx context.Context, url string) error {
-		s, err := store.Open(ctx, storeConfig(url))
-		if err != nil {
-			return err
-		}
-		return errors.Join(s.Close(), storetest.PutInForce(ctx, url))
+	storetest.Prepare(func(ctx context.Context, url string) (*store.Store, error) {
+		return store.Open(ctx, storeConfig(url))
 	})
 	os.Exit(postgrestest.Main(m))
 }

@@ -113,8 +113,7 @@ func TestLookup(t *testing.T) {
 		how       Relation
 	}
 	expect.Each(t, map[string]testCase{
-		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
-			Owned},
+		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal", Owned},
 		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
 			Owned},
 		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "",
