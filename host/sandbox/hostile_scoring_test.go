@@ -40,19 +40,24 @@ func loggingBytes(n int) func() []byte {
 		i32Const(0), i32Const(bufferAt), i32Const(n), callFunc(fnLog), opUnreachable).encode
 }
 
+// awaited ends the number that a guest gives its subscription.
+const awaited = 0x01020304
+
 // subscription is a WASI subscription to a clock that fires in an hour.
 func subscription() string {
 	b := make([]byte, 48)
+	binary.LittleEndian.PutUint32(b[4:], awaited)
 	binary.LittleEndian.PutUint32(b[16:], 1)
 	binary.LittleEndian.PutUint64(b[24:], 3600e9)
 	return string(b)
 }
 
-// sleepAnHour scores after poll_oneoff has succeeded.
+// sleepAnHour scores after poll_oneoff has succeeded, and the event has the subscription's number.
 func sleepAnHour() []byte {
 	g := newGuest().importing(wasiPollImport)
 	return g.scoring(g.text(subscription()), opDrop, i32Const(bufferAt), i32Const(1), i32Const(0), callFunc(fnLog+1),
-		ifTrue(opUnreachable), g.signal(5, codeOne, "Slept"), returnScored).encode()
+		ifTrue(opUnreachable), i32Const(bufferAt+4), opLoad, i32Const(awaited), opEqual,
+		ifTrue(g.signal(5, codeOne, "Slept"), returnScored, opReturn), opUnreachable).encode()
 }
 
 // overflowingSubscriptions passes so many subscriptions that their size in bytes overflows, and scores if that fails.

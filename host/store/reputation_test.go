@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts/feed"
 	"assay/host/facts/reputation"
+	is "assay/registry/expect"
 )
 
 // graphTest is a store with customers whose checks fill the reputation graph.
@@ -19,28 +19,22 @@ type graphTest struct {
 	t         *testing.T
 	s         *Store
 	l         *Ledger
-	clock     *atomic.Pointer[time.Time]
+	clock     *is.Clock
 	customers []check.Caller
 }
 
 func newGraphTest(t *testing.T, customers int) *graphTest {
 	t.Helper()
-	clock := &atomic.Pointer[time.Time]{}
-	clock.Store(new(noon))
-	s := newStore(t, func() time.Time { return *clock.Load() })
+	clock := is.NewClock(noon)
+	s := newStore(t, clock.Now)
 	return &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock,
 		customers: listOf(customers, func(int) check.Caller { return newCaller(t, s, plan(t, "pro", 1_000_000)) })}
-}
-
-// advance moves the clock.
-func (g *graphTest) advance(d time.Duration) {
-	g.clock.Store(new(g.clock.Load().Add(d)))
 }
 
 // check records a check by a customer, with linked entities in the same request.
 func (g *graphTest) check(customer int, e entity.Entity, verdict check.Verdict, linked ...entity.Entity) {
 	g.t.Helper()
-	r := at(decided(g.customers[customer], e, verdict), *g.clock.Load())
+	r := at(decided(g.customers[customer], e, verdict), g.clock.Now())
 	r.Linked = linked
 	noError(g.t, g.l.Append(g.t.Context(), r))
 }
@@ -71,7 +65,7 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
 	noError(t, g.l.Append(t.Context(), decided(g.s.PublicCaller(), e, check.Block)))
 	expect(t, "two customers and a caller without a key", g.aggregate(e), reputation.Aggregate{})
-	g.advance(time.Hour)
+	g.clock.Add(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)
 	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) && got.Since.Equal(noon.Add(
@@ -82,16 +76,16 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	// A vote halves every 30 days and expires after 90.
 	e = g.domain("example.net")
 	g.check(0, e, check.Block)
-	g.advance(30 * 24 * time.Hour)
+	g.clock.Add(30 * 24 * time.Hour)
 	for i := 1; i < 4; i++ {
 		g.check(i, e, check.Allow)
 	}
 	got = g.aggregate(e)
 	holds(t, got.Customers == 4 && near(got.BlockedShare, 0.5/3.5) && near(got.Seen, 3.5), "after 30 days: %+v", got)
-	g.advance(61 * 24 * time.Hour)
+	g.clock.Add(61 * 24 * time.Hour)
 	got = g.aggregate(e)
 	holds(t, got.Customers == 3 && got.BlockedShare == 0, "after 91 days: %+v", got)
-	g.advance(60 * 24 * time.Hour)
+	g.clock.Add(60 * 24 * time.Hour)
 	expect(t, "after 151 days", g.aggregate(e), reputation.Aggregate{})
 }
 
@@ -135,10 +129,10 @@ func TestNeighbourRisk(t *testing.T) {
 	importList(t, g.s, feed.List{Name: "Good", Kind: feed.Good}, entryOf(listed))
 	expect(t, "risk with the neighbour on a good list too", risk(), 0)
 	noError(t, g.s.WithdrawFeed(t.Context(), "Good"))
-	until := g.clock.Load().Add(time.Hour)
+	until := g.clock.Now().Add(time.Hour)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entryOf(listed))
 	expect(t, "risk before the list expires", risk(), 1)
-	g.advance(2 * time.Hour)
+	g.clock.Add(2 * time.Hour)
 	expect(t, "risk after the list expired", risk(), 0)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
 	noError(t, g.s.WithdrawFeed(t.Context(), "Bad"))
@@ -179,7 +173,7 @@ func TestOneVotePerCustomer(t *testing.T) {
 	// A block caused by a list is not counted in the graph, so that it ends with the list.
 	e = g.domain("listed.example.net")
 	for customer := range 3 {
-		r := at(decided(g.customers[customer], e, check.Block), *g.clock.Load())
+		r := at(decided(g.customers[customer], e, check.Block), g.clock.Now())
 		r.Decision.Layers = []check.Outcome{
 			{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, ReadsReputation: true},
 		}
@@ -266,7 +260,7 @@ func TestObservedParents(t *testing.T) {
 	observed := entity.Facts{"dns.ns": "ns1.bulletproof.example ns2.bulletproof.example", "dns.a": "198.51.100.7",
 		"dns.aaaa": "2001:db8::1"}
 	record := func(customer int, name string, verdict check.Verdict, observed entity.Facts) {
-		r := at(decided(g.customers[customer], g.domain(name), verdict), *g.clock.Load())
+		r := at(decided(g.customers[customer], g.domain(name), verdict), g.clock.Now())
 		r.LookedUp = observed
 		noError(t, g.l.Append(t.Context(), r))
 	}
@@ -293,7 +287,7 @@ func TestPruneSightings(t *testing.T) {
 	for _, name := range []string{"old.example.org", "again.example.org"} {
 		g.check(0, g.domain(name), check.Allow)
 	}
-	g.advance(sightingMaxAge - time.Hour)
+	g.clock.Add(sightingMaxAge - time.Hour)
 	g.check(0, g.domain("again.example.org"), check.Allow)
 	prune := func(nodes, links int) {
 		t.Helper()
@@ -303,9 +297,9 @@ func TestPruneSightings(t *testing.T) {
 		holds(t, n == nodes && l == 2*links, "%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
 	}
 	prune(3, 2) // both share example.org
-	g.advance(time.Hour)
+	g.clock.Add(time.Hour)
 	prune(2, 1)
-	g.advance(sightingMaxAge)
+	g.clock.Add(sightingMaxAge)
 	prune(0, 0)
 }
 

@@ -242,7 +242,7 @@ func TestFeedbackIsOneVote(t *testing.T) {
 	expectShare("before", 1.0/3)
 	expect(t, "share of reports before", g.aggregate(e).Reported, 0)
 	for i, ref := range refs {
-		g.advance(time.Second)
+		g.clock.Add(time.Second)
 		keep(t, g.s, g.customers[0], feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)
 		expectShare("after a report of fraud", 2.0/3)
 		got := g.aggregate(e).Reported

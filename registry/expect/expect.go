@@ -4,6 +4,7 @@ package expect
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,4 +123,27 @@ func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C))
 			test(t, c)
 		})
 	}
+}
+
+// Clock is a clock that only Add moves.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows a time.
+func NewClock(now time.Time) *Clock { return &Clock{now: now} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Add moves the clock.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
 }

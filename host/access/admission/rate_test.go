@@ -10,12 +10,7 @@ import (
 	"assay/registry/expect"
 )
 
-// clock is a time that tests move.
-type clock struct{ at time.Time }
-
-func newClock() *clock                { return &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
-func (c *clock) now() time.Time       { return c.at }
-func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
+func newClock() *expect.Clock { return expect.NewClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) }
 
 // together keeps what hosts accepted, as the database does.
 type together map[string]int64
@@ -32,21 +27,21 @@ func (u together) SettleUses(_ context.Context, accepted map[string]int64) (map[
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := NewLimiter(c.now)
+	l := NewLimiter(c.Now)
 	rate := Rate{Name: "pro", PerMinute: 120} // one each half second, ten at once
 	for i := range 10 {
 		expect.Error(t, fmt.Sprintf("use %d of a burst of 10", i+1), l.Take("a", rate), nil)
 	}
 	var refused *RateError
-	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
+	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.Now().Add(500*time.Millisecond)) {
 		t.Errorf("the use after the burst: %v, %v", err, refused)
 	}
 	expect.Error(t, "another name", l.Take("b", rate), nil)
-	c.pass(500*time.Millisecond - 1)
+	c.Add(500*time.Millisecond - 1)
 	expect.Failure(t, l.Take("a", rate), "a use too early was accepted")
-	c.pass(1)
+	c.Add(1)
 	expect.Error(t, "a use at its time, as refused ones do not count", l.Take("a", rate), nil)
-	c.pass(time.Hour)
+	c.Add(time.Hour)
 	for i := range 11 {
 		err := l.Take("a", rate)
 		expect.That(t, (err == nil) == (i < 10), "use %d after an hour: %v", i+1, err)
@@ -56,7 +51,7 @@ func TestLimiter(t *testing.T) {
 	}
 	for range 2 {
 		expect.Error(t, "one use a minute", l.Take("d", Rate{Name: "tiny", PerMinute: 1}), nil)
-		c.pass(time.Minute)
+		c.Add(time.Minute)
 	}
 }
 
@@ -84,7 +79,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 		c, uses := newClock(), together{}
 		hosts := make([]*Limiter, test.hosts)
 		for i := range hosts {
-			hosts[i] = NewLimiter(c.now)
+			hosts[i] = NewLimiter(c.Now)
 		}
 		rate := Rate{Name: "pro", PerMinute: test.rate}
 		accepted := make([]int, 3*int(RateWindow/step))
@@ -102,7 +97,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 					expect.NoError(t, h.Settle(t.Context(), uses))
 				}
 			}
-			c.pass(step)
+			c.Add(step)
 		}
 		window, most := 0, 0
 		for n, k := range accepted {
@@ -128,7 +123,7 @@ func (failing) SettleUses(context.Context, map[string]int64) (map[string]int64, 
 func TestLimiterWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	l := NewLimiter(c.now)
+	l := NewLimiter(c.Now)
 	accepted := 0
 	for range 60 {
 		for range 20 {
@@ -137,7 +132,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 			}
 		}
 		expect.Failure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
-		c.pass(time.Second)
+		c.Add(time.Second)
 	}
 	expect.That(t, accepted >= 120 && accepted <= 130, "%d uses in a minute, want those of one host", accepted)
 }
@@ -146,7 +141,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 func TestLimiterSettlesLittle(t *testing.T) {
 	t.Parallel()
 	c, uses := newClock(), together{}
-	l := NewLimiter(c.now)
+	l := NewLimiter(c.Now)
 	rate := Rate{Name: "pro", PerMinute: 1200}
 	expect.Error(t, "without uses, the database was asked", l.Settle(t.Context(), failing{}), nil)
 	for range 9 {
@@ -159,9 +154,9 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	expect.Equal(t, "uses that are written", uses["key"], 10)
 	uses["key"] += 1 << 60
 	expect.Error(t, "error", l.Settle(t.Context(), uses), nil)
-	c.pass(2 * RateWindow)
+	c.Add(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
-	c.pass(3 * RateWindow)
+	c.Add(3 * RateWindow)
 	got = l.accepted()
 	expect.That(t, len(got) == 0 && len(l.buckets) == 0, "%v are still known", got)
 	for i := range maxBuckets + 1 {
@@ -172,7 +167,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 
 // TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
 func TestRefusalsAreCheap(t *testing.T) {
-	l := NewLimiter(newClock().now)
+	l := NewLimiter(newClock().Now)
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	n := testing.AllocsPerRun(1000, func() {

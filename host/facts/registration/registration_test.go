@@ -61,8 +61,8 @@ func (m *memory) get(domain string) (Record, bool) {
 type registry struct {
 	*Source
 	store    *memory
+	clock    *expect.Clock
 	mu       sync.Mutex
-	now      time.Time
 	requests map[string]int // by path
 	handler  http.HandlerFunc
 }
@@ -70,28 +70,17 @@ type registry struct {
 // newRegistry runs a registry with the handler h until the test ends.
 func newRegistry(t *testing.T, h http.HandlerFunc) *registry {
 	t.Helper()
-	r := &registry{store: &memory{records: map[string]Record{}}, now: noon, requests: map[string]int{}, handler: h}
+	r := &registry{store: &memory{records: map[string]Record{}}, clock: expect.NewClock(noon),
+		requests: map[string]int{}, handler: h}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	r.Source = expect.Value(New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler),
-		Now: r.clock}))(t)
+		Now: r.clock.Now}))(t)
 	t.Cleanup(func() {
 		_ = r.Source.Close()
 		r.Source.fetcher.client.http.CloseIdleConnections()
 	})
 	return r
-}
-
-func (r *registry) clock() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now
-}
-
-func (r *registry) add(d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.now = r.now.Add(d)
 }
 
 // ServeHTTP counts the request and passes it to the handler.
@@ -197,11 +186,11 @@ func TestObserve(t *testing.T) {
 			"%s is not in the table", name)
 	}
 	// The age grows without a query, and an old record is used until it has been refreshed.
-	r.add(12 * time.Hour)
+	r.clock.Add(12 * time.Hour)
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "3", "3"
 	wantFacts("half a day later", want)
 	expect.Equal(t, "requests", r.count("example.com"), 1)
-	r.add(30 * time.Hour)
+	r.clock.Add(30 * time.Hour)
 	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "4", "4"
 	wantFacts("when a refresh is due", want)
@@ -289,11 +278,11 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(tc.status)
 		})
 		r.fetch(t, "one.com")
-		r.add(tc.want - time.Second)
+		r.clock.Add(tc.want - time.Second)
 		expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), facts.ErrPending)
 		r.untilDone(t, "two.com")
 		expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
-		r.add(time.Second)
+		r.clock.Add(time.Second)
 		r.handle(respond(`{"objectClassName": "domain"}`))
 		got := r.fetch(t, "two.com")
 		expect.That(t, got.Outcome == Registered, "after the pause: %+v, want a registered domain", got)

@@ -28,7 +28,7 @@ func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	server.HandleAll(func(dns.ResponseWriter, *dns.Msg) {})
-	stopped := &clock{now: time.Unix(1e9, 0)} // so that the host is never late
+	stopped := expect.NewClock(time.Unix(1e9, 0)) // so that the host is never late
 	r := newResolver(t, resolver.Config{Patience: 20 * time.Millisecond, Timeout: 50 * time.Millisecond,
 		ProbeInterval: 50 * time.Millisecond, Now: stopped.Now}, server)
 	deadline := time.Now().Add(patient)

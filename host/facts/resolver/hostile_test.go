@@ -203,10 +203,10 @@ func TestQueriesAreUnpredictable(t *testing.T) {
 		}
 		respond(dns.RcodeRefused)(server, w, r)
 	})
-	c := &clock{now: time.Unix(1e9, 0)}
+	c := expect.NewClock(time.Unix(1e9, 0))
 	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
 	for range 20 {
-		c.add(time.Minute)
+		c.Add(time.Minute)
 		_, _ = r.Lookup(t.Context(), resolver.Question{Name: name, Type: resolver.A})
 	}
 	mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,26 +18,13 @@ import (
 
 // clock is a clock with a timer that fires when a test says so.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
-	// started receives the channel of each timer.
+	*expect.Clock
+
 	started chan chan time.Time
 }
 
 func newClock() *clock {
-	return &clock{now: time.Unix(1_800_000_000, 0), started: make(chan chan time.Time, 1)}
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+	return &clock{expect.NewClock(time.Unix(1_800_000_000, 0)), make(chan chan time.Time, 1)}
 }
 
 func (c *clock) After(time.Duration) <-chan time.Time {
@@ -69,7 +55,7 @@ func TestLateHost(t *testing.T) {
 			at := began.Add(tt.sent)
 			f.sent.Store(&at)
 		}
-		c.advance(tt.took)
+		c.Add(tt.took)
 		expect.Equal(t, name, f.late(began, c.Now(), patience), tt.late)
 	}
 }
@@ -89,13 +75,13 @@ func TestLateTimers(t *testing.T) {
 		}()
 		timer := <-c.started
 		if took > 0 {
-			c.advance(took)
+			c.Add(took)
 			timer <- c.Now()
 		}
 		return <-done
 	}
 	expect.NoError(t, lookUp("old.example", 0))
-	c.advance(maxTTL) // the answer is out of date, but could be served stale
+	c.Add(maxTTL) // the answer is out of date, but could be served stale
 	drop := func(dns.ResponseWriter, *dns.Msg) {}
 	server.Handle("old.example", drop)
 	for i := range 3 * timeoutsToProbe {
@@ -117,7 +103,7 @@ func TestLateProbe(t *testing.T) {
 	t.Parallel()
 	for delay, want := range map[time.Duration]error{0: ErrUnanswered, 2 * lateness: ErrLate} {
 		c := newClock()
-		now := func() time.Time { c.advance(delay); return c.Now() }
+		now := func() time.Time { c.Add(delay); return c.Now() }
 		r := New(Config{Servers: []string{"127.0.0.1:1"}, Now: now, ProbeInterval: time.Minute})
 		if err := r.ask("127.0.0.1:1"); !errors.Is(err, want) {
 			t.Errorf("a probe of a closed port with a delay of %v: %v, want %v", delay, err, want)
@@ -170,7 +156,7 @@ func TestUnreadAnswer(t *testing.T) {
 			done <- err
 		}()
 		timer := <-c.started
-		c.advance(r.cfg.Patience)
+		c.Add(r.cfg.Patience)
 		timer <- c.Now()
 		if tt.arrived {
 			timer := <-c.started

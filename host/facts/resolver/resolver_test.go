@@ -129,24 +129,6 @@ func TestLookup(t *testing.T) {
 	})
 }
 
-// clock is a manual clock.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -160,13 +142,13 @@ func TestCacheTTL(t *testing.T) {
 		"NXDOMAIN, TTL of the SOA record": {"a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
 		"NODATA, TTL of the SOA record":   {"a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
 	}, func(t *testing.T, tc testCase) {
-		server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}
+		server, c := resolvertest.Start(t, tc.zone), expect.NewClock(time.Unix(1e9, 0))
 		r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
 		lookUp(t, r, tc.host, resolver.A)
-		c.add(tc.ttl - time.Millisecond)
+		c.Add(tc.ttl - time.Millisecond)
 		lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
 		expect.Equal(t, "queries before the TTL has passed", server.Count(tc.host+" A"), 1)
-		c.add(time.Millisecond)
+		c.Add(time.Millisecond)
 		lookUp(t, r, tc.host, resolver.A)
 		expect.Equal(t, "queries after the TTL has passed", server.Count(tc.host+" A"), 2)
 	})
@@ -174,7 +156,7 @@ func TestCacheTTL(t *testing.T) {
 
 func TestStale(t *testing.T) {
 	t.Parallel()
-	server, c := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), &clock{now: time.Unix(1e9, 0)}
+	server, c := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), expect.NewClock(time.Unix(1e9, 0))
 	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
 	fail := respond(dns.RcodeServerFailure).on(server)
 	wantAnswer := func(when, want string, stale bool) {
@@ -186,26 +168,26 @@ func TestStale(t *testing.T) {
 	}
 	wantAnswer("initially", "ok 192.0.2.1", false)
 	server.Handle("a.example", fail)
-	c.add(time.Hour)
+	c.Add(time.Hour)
 	wantAnswer("while the server fails", "ok 192.0.2.1", true)
 	wantAnswer("while the failure is cached", "ok 192.0.2.1", true)
 	expect.Equal(t, "queries", server.Count("a.example A"), 2)
-	c.add(6 * time.Second)
+	c.Add(6 * time.Second)
 	server.Handle("a.example", nil)
 	wantAnswer("after the failure", "ok 192.0.2.1", false)
 	server.Handle("a.example", fail)
-	c.add(8 * time.Hour)
+	c.Add(8 * time.Hour)
 	wantAnswer("when the answer is too old", "servfail", false)
 
 	// Once the name no longer exists, its old answer is not served.
 	server.Handle("a.example", nil)
-	c.add(time.Minute)
+	c.Add(time.Minute)
 	wantAnswer("after the second failure", "ok 192.0.2.1", false)
 	server.Handle("a.example", respond(dns.RcodeNameError).on(server))
-	c.add(time.Hour)
+	c.Add(time.Hour)
 	wantAnswer("when the name is gone", "nxdomain", false)
 	server.Handle("a.example", fail)
-	c.add(time.Hour)
+	c.Add(time.Hour)
 	wantAnswer("when the name is gone and the server fails", "servfail", false)
 }
 

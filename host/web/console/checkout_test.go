@@ -39,7 +39,7 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 func (s *site) becomes(t *testing.T, checkout string, status billing.Status) {
 	t.Helper()
 	sub := billing.Subscription{ID: "sub_" + checkout, Provider: "late", Checkout: checkout, Plan: "pro",
-		Status: status, PaidUntil: s.clock.Load().AddDate(0, 1, 0)}
+		Status: status, PaidUntil: s.clock.Now().AddDate(0, 1, 0)}
 	expect.NoError(t, s.cfg.Billing.Apply(t.Context(), sub.ID,
 		func(context.Context, billing.Subscription) (billing.Subscription, error) { return sub, nil }))
 }
@@ -91,7 +91,7 @@ func TestSuccessPage(t *testing.T) {
 	}
 	wg.Wait()
 	expect.Equal(t, "the key was shown", shown.Load(), 1)
-	s.pass(billing.ClaimLife)
+	s.clock.Add(billing.ClaimLife)
 	v.get(donePath).is(410, "This checkout has expired.")
 }
 
@@ -196,7 +196,7 @@ func TestFreeKeys(t *testing.T) {
 				got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second))
 				expect.That(t, got == want, "%s: key %d waits %s s, want %s", name, i, got, want)
 				v.post("/checkout/reissue").is(409, "")
-				s.pass(pause)
+				s.clock.Add(pause)
 				v.get(donePath)
 			}
 			v.is(200, "This is your API key.")
@@ -205,15 +205,15 @@ func TestFreeKeys(t *testing.T) {
 		begin(address(98), "pro").is(200, "Pay with card")
 		begin(map[string]string{"IPv4": "192.0.3.1/32", "IPv6": "2001:db8:2::/64"}[name], "free").
 			is(200, "This is your API key.")
-		s.pass(time.Hour)
+		s.clock.Add(time.Hour)
 		for i := range maxFreeKeysADay - maxFreeKeysAnHour { // in two further hours
 			if i == maxFreeKeysAnHour {
-				s.pass(time.Hour)
+				s.clock.Add(time.Hour)
 			}
 			expect.That(t, begin(address(i), "free").at.status < 300, "%s: key %d of the day is refused", name, i)
 		}
 		begin(address(99), "free").is(429, "Too many free keys were issued to your network.")
-		s.pass(24 * time.Hour)
+		s.clock.Add(24 * time.Hour)
 	}
 }
 
@@ -246,14 +246,14 @@ func TestCheckoutBudget(t *testing.T) {
 		begin("192.0.2.1/32").is(303)
 	}
 	begin("192.0.3.1/32").is(503, "Many people are subscribing at the moment.")
-	s.pass(checkoutsWindow)
+	s.clock.Add(checkoutsWindow)
 	begin("192.0.2.1/32").is(303)
 }
 
 // testChangePlan changes the plan by pages that say what is due, from when, and what changes.
 func testChangePlan(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
-	end := s.clock.Load().AddDate(0, 1, 0).UTC().Format("2 January 2006")
+	end := s.clock.Now().AddDate(0, 1, 0).UTC().Format("2 January 2006")
 	v.get("/dashboard/plan").is(200, "You are on Starter", "renews on "+end)
 	v.follow("Change to Pro").is(200, "Due now€80: a month of Pro, less the days of Starter", "Beginsat once",
 		"Then€99 a month", "Starter 150 domains", "Pro (new) 1,500 domains", "You have used 0 of this month's 150")
@@ -352,7 +352,7 @@ func TestConcurrentPayments(t *testing.T) {
 	key := v.at.text("key")
 	v.submit("/dashboard/plan", "Cancel subscription").is(200, "ends on")
 	v.get(form).is(404, "There is no such checkout")
-	s.pass(32 * 24 * time.Hour)
+	s.clock.Add(32 * 24 * time.Hour)
 	expect.NoError(t, s.cfg.Billing.Refresh(t.Context()))
 	expect.Error(t, "after the subscription ended, the key", expect.ErrorOf(s.store.Authenticate(t.Context(), key)),
 		check.ErrUnauthorized)
@@ -365,7 +365,7 @@ func testChangePayment(t *testing.T, s *site) {
 	s.pay(t, v, billing.Active)
 	paid := v.at.url.Query().Get("paid")
 	v.get(donePath).is(200, "This is your API key.")
-	s.pass(time.Minute)
+	s.clock.Add(time.Minute)
 	s.becomes(t, paid, billing.PastDue)
 	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")

@@ -64,7 +64,7 @@ func testCheckPage(t *testing.T, s *site) {
 	}
 	expect.That(t, lengths["against"] == "80 of 80" && lengths["favour"] == "6.6 of 80" && len(lengths) == 2, "bars %v",
 		lengths)
-	day := s.clock.Load().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
+	day := s.clock.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
 	v.press("Save", "action", "allow", "reason", "refunded", "until", day)
 	v.is(200, "allow j...@example.net Email address", "refunded")
 
@@ -113,7 +113,7 @@ func TestChecksPage(t *testing.T) {
 			verdict = check.Block
 		}
 		refs = append(refs, s.record(t, key, entity.Email, "jane@example.net", verdict))
-		s.pass(time.Millisecond)
+		s.clock.Add(time.Millisecond)
 	}
 	other := s.record(t, key, entity.Domain, "example.org", check.Review)
 	has := func(what string, want ...string) {
@@ -141,7 +141,7 @@ func TestChecksPage(t *testing.T) {
 	expect.That(t, v.at.url.RawQuery == "", "the value is in the URL %s", v.at.url)
 	v.press("Find", "value", "", "type", "domain")
 	has("domains", other)
-	today := s.clock.Load().UTC().Format(time.DateOnly)
+	today := s.clock.Now().UTC().Format(time.DateOnly)
 	v.press("Find", "value", "", "type", "domain", "from", today, "until", today)
 	has("domains of today", other)
 	v.press("Find", "type", "", "value", "", "from", "2020-01-01", "until", "2020-01-02").is(200, "No check matches.")
@@ -163,7 +163,7 @@ func testUsagePage(t *testing.T, s *site) {
 	for _, month := range []string{"2001-01", "9999-01", "x", ""} { // neither kept nor over: this month
 		v.get("/dashboard/usage?month="+month).is(200, "4 of 150 checks")
 	}
-	now := s.clock.Load().UTC()
+	now := s.clock.Now().UTC()
 	v.get("/dashboard/usage?month=" + now.AddDate(0, 0, -now.Day()).Format(decision.MonthFormat)) // the month before
 	v.is(200, "0 checks")
 	v.lacks("forecast")
@@ -176,7 +176,7 @@ func TestHoursOfFewDays(t *testing.T) {
 	v, key := s.customer(t, "starter")
 	s.record(t, key, entity.Domain, "example.org", check.Allow)
 	v.get("/dashboard").is(200, "hours", "Hour (UTC)", ":00: 1 allow, 0 review, 0 block")
-	s.pass(72 * time.Hour)
+	s.clock.Add(72 * time.Hour)
 	s.signIn(t, v.code).is(200, "last 30 days", "Day (UTC)", ": 1 allow, 0 review, 0 block")
 }
 
@@ -194,7 +194,7 @@ func TestDownloadChecks(t *testing.T) {
 	v, key := s.customer(t, "starter")
 	ref := s.record(t, key, entity.Domain, "example.org", check.Allow)
 	blocked := s.record(t, key, entity.Email, "jane@example.net", check.Block)
-	s.pass(time.Second)
+	s.clock.Add(time.Second)
 	v.get("/dashboard/checks")
 	v.follow("CSV")
 	lines, err := csv.NewReader(strings.NewReader(v.at.body)).ReadAll()
@@ -222,7 +222,7 @@ func testKeyWithLimits(t *testing.T, s *site) {
 	expect.That(t, strings.Count(v.at.body, "checked>") == len(apikey.Scopes()),
 		"the form of a new key does not have every scope ticked:\n%s", v.at.body)
 	v.post("/dashboard/keys", "csrf", token, "name", "reader", "scope", "events", "test", "yes",
-		"networks", " 192.0.2.0/24,2001:db8::1\n", "until", s.clock.Load().UTC().Format(time.DateOnly))
+		"networks", " 192.0.2.0/24,2001:db8::1\n", "until", s.clock.Now().UTC().Format(time.DateOnly))
 	v.is(200, "This is the new key.", "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
 	first := v.at.text("issued")
 	v.is(200, "works until")

@@ -143,7 +143,7 @@ func TestFailingWebhook(t *testing.T) {
 	const warning = "Every attempt since"
 	v.get("/dashboard/webhooks")
 	expect.That(t, !strings.Contains(words(v.at.root), warning), "the page warns after a single failed attempt")
-	s.pass(2 * warnAfter)
+	s.clock.Add(2 * warnAfter)
 	v.get("/dashboard/webhooks").is(200, warning)
 	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
 	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))

@@ -137,7 +137,7 @@ func TestSignInByMail(t *testing.T) {
 	owner.get(confirm)
 	owner.get(accountPath).is(200, "Your address is Jane@Example.org")
 
-	m.pass(signInsWindow)
+	m.clock.Add(signInsWindow)
 	// The address before is told, and no longer signs in, even by a link that it has.
 	w.submit("/signin", "Send me a link", "email", "jane@example.org")
 	late := m.paths(t, "jane@example.org", signInSubject)[0]
@@ -229,10 +229,10 @@ func TestMailLimits(t *testing.T) {
 	ask(owner, "192.0.2.2/32")                    // in the network of the first stranger
 	owner.use(m.paths(t, "jane@example.org", signInSubject)[0]).is(200, "Your address is jane@example.org")
 	// If more were sent, one of them would come before this one.
-	m.pass(signInsWindow)
+	m.clock.Add(signInsWindow)
 	owner.submit(accountPath, "Send a link", "email", "other@example.org")
 	link := m.paths(t, "other@example.org", confirmSubject)[0]
-	m.pass(signin.LinkLife)
+	m.clock.Add(signin.LinkLife)
 	owner.submit(link, "Confirm the address").is(410, "has expired")
 
 	for _, test := range []struct{ address, problem string }{
@@ -263,7 +263,7 @@ func TestRecovery(t *testing.T) {
 
 	verify := func() {
 		t.Helper()
-		m.pass(mailWindow)
+		m.clock.Add(mailWindow)
 		v := m.visit(t)
 		v.submit("/signin", "Send me a link", "email", "billing@example.org").is(200, "a link is on its way")
 		link := m.paths(t, "billing@example.org", recoverSubject)[0]
@@ -282,7 +282,7 @@ func TestRecovery(t *testing.T) {
 	for range 2 {
 		m.visit(t).submit("/signin", "Send me a link", "email", "billing@example.org")
 		m.paths(t, "billing@example.org", recoverSubject) // not a link that signs in
-		m.pass(signin.RecoveryWait / 2)
+		m.clock.Add(signin.RecoveryWait / 2)
 	}
 	v := m.visit(t)
 	v.submit("/signin", "Send me a link", "email", "billing@example.org")

@@ -54,20 +54,17 @@ type site struct {
 	store    *store.Store
 	database string
 	url      string
-	clock    atomic.Pointer[time.Time]
+	clock    *expect.Clock
 	ledger   func() *store.Ledger
 }
 
 // serve starts a console with its own database and the test checkout. change may be nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
-	s := &site{database: postgrestest.Database(t)}
-	now := time.Now()
-	s.clock.Store(&now)
-	clock := func() time.Time { return *s.clock.Load() }
+	s := &site{database: postgrestest.Database(t), clock: expect.NewClock(time.Now())}
 	var clients atomic.Uint32
 	config := storeConfig(s.database)
-	config.Now = clock
+	config.Now = s.clock.Now
 	s.store = expect.Value(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.ledger = sync.OnceValue(func() *store.Ledger {
@@ -78,9 +75,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
 		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
-		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: clock,
-		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
-			Page: TestCheckoutPath}, Now: clock},
+		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: s.clock.Now,
+		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: s.clock.Now,
+			Page: TestCheckoutPath}, Now: s.clock.Now},
 		Webhook: func(text string) (string, error) {
 			receiver, err := webhook.ParseURL(text)
 			return receiver, errors.Join(err, guard.CheckURL(receiver))
@@ -109,11 +106,6 @@ func serve(t *testing.T, change func(*Config)) *site {
 	})
 	s.url = "http://" + listener.Addr().String()
 	return s
-}
-
-func (s *site) pass(d time.Duration) {
-	now := s.clock.Load().Add(d)
-	s.clock.Store(&now)
 }
 
 // parser is a checker that only parses. It allows every valid entity.

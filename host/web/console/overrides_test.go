@@ -18,7 +18,7 @@ import (
 // testOverridesPage sets, replaces and removes verdicts without JavaScript.
 func testOverridesPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "free")
-	day := s.clock.Load().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
+	day := s.clock.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
 	v.follow("Overrides").is(200, "No overrides yet: the layers decide every check.")
 	v.press("Save", "action", "block", "kind", "email", "value", "Jane.Roe@example.net", "reason", "<b>chargebacks</b>",
 		"until", day).is(200, "The override is saved. It takes effect within a second.")
@@ -54,7 +54,7 @@ func testOverridesPage(t *testing.T, s *site) {
 
 func testOverridesPageErrors(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
-	now := s.clock.Load().UTC()
+	now := s.clock.Now().UTC()
 	day, late := now.AddDate(0, 0, 30).Format(time.DateOnly), now.AddDate(0, 0, 366).Format(time.DateOnly)
 	for _, test := range []struct{ kind, value, reason, until, field, want string }{
 		{"domain", "example", "x", day, "value", "The domain has no dot"},
@@ -86,7 +86,7 @@ func testListPages(t *testing.T, s *site) {
 		target, err := override.ParseTarget(override.Domain, fmt.Sprintf("n%02d.example", n), "")
 		if err == nil {
 			_, err = s.store.AddOverride(t.Context(), caller, override.Wanted{Action: check.Block, Target: target,
-				Reason: fmt.Sprintf("reason %02d", n), ExpiresAt: s.clock.Load().Add(time.Hour)})
+				Reason: fmt.Sprintf("reason %02d", n), ExpiresAt: s.clock.Now().Add(time.Hour)})
 		}
 		expect.NoError(t, err)
 	}
@@ -116,7 +116,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	e, records := storetest.Parse(t, kind, value), make([]check.Record, n)
 	for i := range records {
 		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
-			s.clock.Load().UTC().Truncate(time.Millisecond))
+			s.clock.Now().UTC().Truncate(time.Millisecond))
 	}
 	expect.NoError(t, s.ledger().Append(t.Context(), records...))
 	return records[n-1].Decision.Ref

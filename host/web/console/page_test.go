@@ -114,7 +114,7 @@ func TestFirstSteps(t *testing.T) {
 	session.Plan.Webhooks = false // optional
 	got = steps(2, one, one)
 	expect.That(t, got == nil, "after all steps: %+v", got)
-	s.pass(firstDays + time.Hour)
+	s.clock.Add(firstDays + time.Hour)
 	expect.Equal(t, "after a week without a check", len(steps(0)), 3)
 	got = steps(1, one)
 	expect.That(t, got == nil, "a week after the start: %+v", got)

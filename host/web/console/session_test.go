@@ -146,7 +146,7 @@ func TestSessions(t *testing.T) {
 	if n := strings.Count(owner.at.body, "/end\""); n != 3 { // two sessions, and all others
 		t.Errorf("the page offers to end %d times", n)
 	}
-	s.pass(2 * time.Minute)
+	s.clock.Add(2 * time.Minute)
 	phone.get("/dashboard")
 	owner.submit(accountPath, "End") // the one that was used last
 	owner.is(200, "The session is ended.")
@@ -170,7 +170,7 @@ func TestSessions(t *testing.T) {
 	s.isSignedOut(t, copied, "after signing out")
 
 	again := s.signIn(t, owner.code)
-	s.pass(signin.SessionLife)
+	s.clock.Add(signin.SessionLife)
 	s.isSignedOut(t, again.token(), "after 12 hours")
 	expect.NoError(t, s.store.Prune(t.Context()))
 }
@@ -207,7 +207,7 @@ func TestFreshProof(t *testing.T) {
 	other, _ := s.customer(t, "pro")
 	owner.submit("/dashboard/webhooks", "Save", "url", "https://receiver.example/")
 	token := owner.at.token()
-	s.pass(signin.ProofLife)
+	s.clock.Add(signin.ProofLife)
 	for _, path := range []string{"/dashboard/account/code", "/dashboard/webhooks/secret", "/dashboard/webhooks/remove",
 		"/dashboard/webhooks/secret/switch", "/dashboard/privacy/erase"} {
 		owner.post(path, "csrf", token, "who", "a.example", "sure", "yes").is(403, "Confirm that it is you",
@@ -215,7 +215,7 @@ func TestFreshProof(t *testing.T) {
 		owner.post(path, "csrf", token, "code", other.code).is(401, "There is no such sign-in code.")
 		owner.post(path, "csrf", token, "code", owner.code[1:]).is(400, "A character is wrong")
 	}
-	s.pass(signInsWindow)
+	s.clock.Add(signInsWindow)
 	owner.submit("/dashboard/webhooks", "Rotate secret", "switch", "now").is(403, "Confirm that it is you")
 	owner.press("Continue", "code", owner.code).is(200, "This is the secret that signs events.")
 	owner.lacks("It begins to sign on")
@@ -278,7 +278,7 @@ func TestSignInLink(t *testing.T) {
 	w.use(first).is(410, "This link was used, or it has expired.")
 
 	late := link()
-	s.pass(signin.LinkLife)
+	s.clock.Add(signin.LinkLife)
 	w.use(late).is(410, "This link was used, or it has expired.")
 
 	// The operator can end all ways in.
@@ -357,6 +357,6 @@ func TestRateLimits(t *testing.T) {
 		attempt("beyond the limit", "192.0.2.1/32", true)
 	}
 	attempt("another client", "192.0.2.2/32", false)
-	s.pass(signInsWindow)
+	s.clock.Add(signInsWindow)
 	attempt("after the window", "192.0.2.1/32", false)
 }

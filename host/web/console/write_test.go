@@ -54,7 +54,7 @@ func TestFailedWrites(t *testing.T) {
 	const jane = "jane.doe@example.com"
 	ref := s.record(t, key, entity.Email, jane, check.Block)
 	override := []string{"action", "block", "kind", "domain", "value", "example.com", "reason", "x",
-		"until", s.clock.Load().AddDate(0, 0, 1).Format(time.DateOnly)}
+		"until", s.clock.Now().AddDate(0, 0, 1).Format(time.DateOnly)}
 	v.submit("/dashboard/overrides", "Save", override...)
 	v.submit(webhooksPath, "Save", "url", "https://example.com/")
 	v.submit("/dashboard/keys", "Create key", "name", "second")

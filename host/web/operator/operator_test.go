@@ -23,11 +23,6 @@ const token = "a-token-of-the-test"
 
 var now = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 
-// clock is a time that a test moves.
-type clock struct{ at time.Time }
-
-func (c *clock) now() time.Time { return c.at }
-
 // newPage returns a page that shows a state. change may be nil.
 func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) http.Handler {
 	t.Helper()
@@ -136,8 +131,8 @@ func TestSignIn(t *testing.T) {
 
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
-	c := &clock{now}
-	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.now })
+	c := expect.NewClock(now)
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.Now })
 	cookie, other := signIn(t, h), signIn(t, h)
 	shown := func(h http.Handler, cookie string) bool {
 		t.Helper()
@@ -150,9 +145,9 @@ func TestSessionsEnd(t *testing.T) {
 		expect.That(t, !shown(h, string(altered)), "the session is valid with character %d altered", i)
 	}
 	ask(t, h, "POST", "/operator/signout", "", "Cookie", other).is(t, "signing out", 303)
-	c.at = now.Add(12*time.Hour - time.Second)
+	c.Add(12*time.Hour - time.Second)
 	expect.Equal(t, "the session ended before 12 hours", shown(h, cookie), true)
-	c.at = now.Add(12 * time.Hour)
+	c.Add(time.Second)
 	expect.Equal(t, "the session is valid after 12 hours", shown(h, cookie), false)
 }
 
@@ -166,8 +161,8 @@ func client(r *http.Request) netip.Prefix {
 // compared, or guessing would go on. Others sign in meanwhile.
 func TestWrongTokensAreBounded(t *testing.T) {
 	t.Parallel()
-	c := &clock{now}
-	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.now })
+	c := expect.NewClock(now)
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.Now })
 	cookie := signIn(t, h)
 	for i := range 10 {
 		ask(t, h, "POST", "/operator/signin", form("wrong")).is(t, "a wrong token", 401)
@@ -181,7 +176,7 @@ func TestWrongTokensAreBounded(t *testing.T) {
 	expect.Equal(t, "Retry-After", r.Header.Get("Retry-After"), "10")
 	ask(t, h, "POST", "/operator/signin", form(token), "From", "192.0.2.1/32").is(t, "another client meanwhile", 303)
 	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "a session meanwhile", 200, "1.2.3")
-	c.at = now.Add(10 * time.Second)
+	c.Add(10 * time.Second)
 	signIn(t, h)
 	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong").is(t, "one more wrong token", 401)
 	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong").is(t, "and another", 429)
