@@ -22,6 +22,15 @@ func lineup() document {
 	}
 }
 
+func TestSizeOfALineup(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]string{256 << 10: "", 256<<10 + 1: "exceed the limit"} {
+		document := lineup().encode()
+		_, err := registry.ParseLineup(append(document, bytes.Repeat([]byte(" "), size-len(document))...))
+		expect.Outcome(t, "parsing", err, want)
+	}
+}
+
 func item(layer string, weight any) document { return document{"layer": layer, "weight": weight} }
 
 func TestParseLineup(t *testing.T) {

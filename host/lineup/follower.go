@@ -306,8 +306,8 @@ func (f *Follower) watch(ctx context.Context, last string, abandon func()) {
 	}
 }
 
-// isInForce reports whether an activation is already in force here. If so, it clears an earlier refusal: the operator
-// has rolled back.
+// isInForce reports whether an activation is already in force here. If so, it clears an earlier refusal: a backup
+// without the refused activation was restored.
 func (f *Follower) isInForce(signed string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

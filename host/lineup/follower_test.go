@@ -185,7 +185,8 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 // whose canary cannot be loaded, as a whole. The next loadable revision is followed.
 func TestUnloadableRevisionIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
+	database := postgrestest.Database(t)
+	h := newHost(t, database)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "other", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
@@ -197,6 +198,12 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 	}
 	expect.Equal(t, "score", h.score(t), "revision 1: 50")
 	expect.Equal(t, "open plugins", h.openPlugins(), 1)
+	<-h.follower.StateChanged()
+	storetest.Exec(t, storetest.Session(t, database), "DELETE FROM lineup_activations WHERE id = 2") // as of a backup
+	h.follow(t, 1)
+	storetest.Receive(t, "news that nothing is refused", h.follower.StateChanged())
+	h.activate(t, bad)
+	expect.ErrorText(t, "following it", h.follower.Follow(t.Context()), "unreachable")
 	h.rollback(t, 1) // to the revision that is still in force
 	h.follow(t, 1)
 	h.activate(t, bad)

@@ -252,4 +252,8 @@ func TestConnectionsOfAHost(t *testing.T) {
 	expect(t, "connections", value[int](t, conn, `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name = 'assay'`), DefaultConnections)
 	exec(t, conn, "SELECT pg_advisory_unlock(77)")
+	work.Wait()
+	for _, db := range pools {
+		expect(t, "connections that stay open", db.Stats().Idle, db.Stats().MaxOpenConnections)
+	}
 }

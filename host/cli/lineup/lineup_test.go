@@ -283,7 +283,7 @@ func TestCanary(t *testing.T) {
 		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
 	})
 	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "promote", "--reason", "a test")
-	expect.That(t, strings.Contains(text, "Revision 2 is in force on ") && !strings.Contains(text, "loading"),
+	expect.That(t, strings.Contains("\n"+text, "\nRevision 2 is in force on ") && !strings.Contains(text, "loading"),
 		"lineup promote printed\n%s", text)
 	expect.Equal(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
 	hosttest.WantRefusal(t, "stopping no canary", f.Dir, f.Database, nil, []string{"lineup", "canary", "--stop"},

@@ -99,6 +99,43 @@ func TestStripe(t *testing.T) {
 	expect.That(t, len(ids) > 0 && ids[0] != "", "customers: %q", ids)
 }
 
+// Every payment of a second subscription is refunded, unless it was.
+func TestStripeRefund(t *testing.T) {
+	t.Parallel()
+	type answer struct {
+		status  int
+		body    string
+		want    error
+		refunds int
+	}
+	expect.Each(t, map[string]answer{
+		"new":        {http.StatusOK, `{"id": "re_1"}`, nil, 2},
+		"made":       {http.StatusBadRequest, `{"error": {"code": "charge_already_refunded"}}`, nil, 2},
+		"impossible": {http.StatusBadRequest, `{"error": {"code": "charge_disputed"}}`, ErrUnavailable, 1},
+	}, func(t *testing.T, c answer) {
+		refunds := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/v1/invoices":
+				_, _ = w.Write([]byte(`{"data": [{"id": "in_1"}]}`))
+			case "/v1/invoice_payments":
+				_, _ = w.Write([]byte(`{"data": [{"id": "inpay_1", "payment": {"payment_intent": "pi_1"}},
+					{"id": "inpay_2", "payment": {}}, {"id": "inpay_3", "payment": {"payment_intent": "pi_3"}}]}`))
+			case "/v1/refunds":
+				refunds++
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			default:
+				_, _ = w.Write([]byte(`{"id": "sub_1"}`))
+			}
+		}))
+		defer server.Close()
+		err := NewStripe("sk_test_123", signingSecret, server.URL).Refund(t.Context(), Subscription{ID: "sub_1"})
+		expect.Error(t, "refunding", err, c.want)
+		expect.Equal(t, "refunds", refunds, c.refunds)
+	})
+}
+
 // Calls beyond the rate wait, as long as their context lasts.
 func TestPacedCalls(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,23 @@ func refused(status int, body string) Outcome {
 	return Outcome{Status: status, ResponseBody: []byte(body)}
 }
 
+// A request can be read while its header is still being written.
+func TestRequestThatIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	var w wire
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for range 100 {
+			w.trace().WroteHeaderField("X", []string{"y"})
+		}
+	})
+	for range 100 {
+		w.request(nil)
+	}
+	writing.Wait()
+	expect.Equal(t, "fields", strings.Count(w.request(nil).Header, "X: y"), 100)
+}
+
 func failed(reason string) Outcome { return Outcome{Error: reason} }
 
 func TestResponsesAndFaults(t *testing.T) {

@@ -226,6 +226,13 @@ func TestStalePidFile(t *testing.T) {
 	ask(t, second.URL(), "SELECT 'alive'")
 }
 
+func TestNoneIsCreated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	expect.Error(t, "opening", expect.ErrorOf(Open(t.Context(), Config{Dir: dir, Existing: true})), ErrNone)
+	expect.Equal(t, "new files", len(expect.Value(os.ReadDir(dir))(t)), 0)
+}
+
 func TestConnectsOnlyToItsOwnPostgres(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
