@@ -3,6 +3,7 @@ package operation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"assay/host/hosttest"
+	"assay/host/installation"
 	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -134,6 +137,22 @@ func skipSilentHost(t *testing.T, f *hosttest.TestFleet, next []string, last fun
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, last()...), ":"+killed.Name()+": skipped")
 	hosts := hosttest.OutputJSON[[]fleet.Host](t, f.Dir, f.Database, "lineup", "hosts")
 	expect.That(t, len(hosts) == 2 && len(fleet.Silent(hosts)) == 1, "lineup hosts: %+v", hosts)
+}
+
+// TestAuthorityOfCommands checks whom commands trust if the trust file is missing or cannot be read.
+func TestAuthorityOfCommands(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.OwnSecrets(t, hosttest.DataDir(t))
+	b := hosttest.OpenStore(t, dir, postgrestest.Database(t))
+	authority := func() error {
+		return expect.ErrorOf(b.Authority(t.Context(), &installation.Config{DataDir: dir}))
+	}
+	file := filepath.Join(dir, "trust")
+	expect.NoError(t, errors.Join(os.Remove(file), authority())) // the operator here signed what is in force
+	expect.NoError(t, os.Remove(filepath.Join(dir, "operator.key")))
+	expect.ErrorText(t, "without keys", authority(), "copy it from a host that runs")
+	expect.NoError(t, os.WriteFile(file, []byte("nonsense"), 0o600))
+	expect.Failure(t, authority(), "a trust file of nonsense was read")
 }
 
 // TestRestoredBackup: after an older backup, the host keeps what it runs until an operator activates a higher number.
