@@ -208,6 +208,17 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 		"reports %+v", reports)
 }
 
+// A log that cannot be read is not taken for a valid one.
+func TestStoreAnchorsOfALogThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	k, _ := oldLog(t)
+	due := expect.Value(k.Store.AuditDue(t.Context()))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := k.storeAnchors(ctx, due)
+	expect.Error(t, "storing", err, context.Canceled)
+}
+
 // A host signs only heads that it has verified.
 func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 	t.Parallel()

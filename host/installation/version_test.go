@@ -1,11 +1,21 @@
 package installation
 
 import (
+	"log/slog"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"assay/registry/expect"
 )
+
+func TestUnchangedDNSServersAreNotLogged(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	l := Lookups{log: slog.New(slog.NewTextHandler(&log, nil))}
+	expect.NoError(t, l.VerifyDNS(t.Context()))
+	expect.Equal(t, "log", log.String(), "")
+}
 
 func TestRevision(t *testing.T) {
 	t.Parallel()

@@ -155,6 +155,17 @@ func TestTampering(t *testing.T) {
 			a := next(x.numbered(t, 1), x.storeLineup(t, l))
 			x.insert(t, sign(a, hostKey), a)
 		}, "but this host ran activation 3"},
+		"a host's shadow of another activation of that number": {func(t *testing.T) {
+			l := lineupOf(-1, "probe@1.0.0")
+			other := x.numbered(t, 1)
+			other.Number, other.Previous = 3, x.numbered(t, 2).Hash()
+			hash := other.Hash()
+			expect.Value(x.db.Exec(t.Context(), "UPDATE lineup_activations SET signed = $1, hash = $2 WHERE number = 3",
+				sign(other, operator), hash[:]))(t)
+			l.Layers[0].Mode = registry.ModeShadow
+			a := next(other, x.storeLineup(t, l))
+			x.insert(t, sign(a, hostKey), a)
+		}, "after activation 3, but this host ran activation 3"},
 		"a check of an old lineup": {func(t *testing.T) { x.appendCheck(t, 1) },
 			"decided by lineup revision 1, which was not in force since"},
 		"a check of no lineup": {func(t *testing.T) { x.appendCheck(t, 8) },

@@ -23,6 +23,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/host/telemetry"
 	"assay/host/web/operator"
 	"assay/registry/expect"
 )
@@ -110,6 +111,20 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 		expect.That(t, len(got) <= 1 && strings.Contains(strings.Join(got, ""), test.want) &&
 			(test.want == "") == (got == nil), "%s: warnings %q, want %q", name, got, test.want)
 	}
+}
+
+// The page shows all warnings, and how the calls of a layer ended.
+func TestStateOfAHost(t *testing.T) {
+	t.Parallel()
+	o := &observer{host: &host{cfg: &installation.Config{}}, forwarded: func() time.Time { return time.Time{} },
+		address: &net.TCPAddr{IP: net.IPv6loopback}}
+	var s operator.State
+	o.warn(&s, reading{imported: 1}, auditlog.Status{Problems: []string{"storing checkpoint: disk full"}})
+	expect.That(t, len(s.Warnings) == 1 && strings.Contains(s.Warnings[0].What, "disk full"), "%+v", s.Warnings)
+	var l operator.Layer
+	use(&l, &telemetry.LayerUse{Outcomes: map[string]uint64{"scored": 5, "abstained": 4, "trap": 3, "memory": 2}})
+	expect.NoDiff(t, "a layer", operator.Layer{Scored: 5, Abstained: 4,
+		Failed: map[string]uint64{"trap": 3, "memory": 2}}, l)
 }
 
 // The names of receivers are resolved with the servers in ASSAY_DNS.

@@ -234,6 +234,10 @@ func TestDifferences(t *testing.T) {
 			e := Erasure{Account: "a", Type: "domain", Value: "one.example.com", Began: at(5), Ended: at(6), Done: true}
 			w.AddErasure(e)
 		}, "chk_1 was erased, and its record is still there"},
+		"a check without an outcome was erased with others": {func(w *world) {
+			w.call("c", 13, 0, "", "other.example.com")
+			w.ErasedChecks[0].Checks = 2
+		}, "2 checks of c were erased, 1 of them answered, 0 with an unknown outcome"},
 		"an erasure erased more than it says": {func(w *world) { w.ErasedChecks[0].Checks = 2 },
 			"2 checks of c were erased, 1 of them answered"},
 		"a check is counted twice": {func(w *world) { w.Usage[0].Used++ }, "a used 7 checks, and 6 are recorded"},

@@ -201,6 +201,17 @@ func TestObserve(t *testing.T) {
 	wantFacts("after the domain was deleted", entity.Facts{"rdap.found": "no"})
 }
 
+// TestStoredRecordsAreReadOnce asks a host that has just started.
+func TestStoredRecordsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, respond(ordinary))
+	expect.NoError(t, r.store.SaveRegistration(t.Context(), "example.com", Record{Outcome: Absent, Fetched: noon}))
+	for range 2 {
+		expect.Value(r.observe(t, entity.Domain, "example.com"))(t)
+	}
+	expect.Equal(t, "reads of the store", r.store.reads, 1)
+}
+
 // TestNoNeedlessQueries checks that entities without a registered domain, and unwanted facts, cause no lookups.
 func TestNoNeedlessQueries(t *testing.T) {
 	t.Parallel()

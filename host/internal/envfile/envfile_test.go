@@ -19,6 +19,7 @@ func TestParse(t *testing.T) {
 		{"nothing", "", nil, ""},
 		{"comments and empty lines", "# one\n\n \t\n  # two\nA=1\n", []Variable{{"A", "1", 5}}, ""},
 		{"no line end", "A=1", []Variable{{"A", "1", 1}}, ""},
+		{"all letters", "az_AZ09=1", []Variable{{"az_AZ09", "1", 1}}, ""},
 		{"indented", "\tA=1\n", []Variable{{"A", "1", 1}}, ""},
 		{"what is in a value", "URL=postgres://u:p%27w@h:5432/d?a=b#c\nREASON=two words # $HOME\n",
 			[]Variable{{"URL", "postgres://u:p%27w@h:5432/d?a=b#c", 1}, {"REASON", "two words # $HOME", 2}}, ""},

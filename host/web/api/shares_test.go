@@ -233,6 +233,16 @@ func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	}
 }
 
+// The payment provider's events take slots like keys that are looked up.
+func TestProviderEventsTakeSlots(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{MaxLookups: 1, ProviderEvent: func(context.Context, []byte, string) error { return nil }})
+	release := expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
+	s.ask(t, "", "POST "+providerPath, "{}").is(t, "while the slots are taken", 503)
+	release()
+	s.ask(t, "", "POST "+providerPath, "{}").is(t, "afterwards", 200)
+}
+
 func withKey(key string) *fasthttp.RequestCtx {
 	var r fasthttp.Request
 	r.Header.Set("Authorization", "Bearer "+key)
