@@ -46,8 +46,8 @@ func readProfile(name string) (covered, error) {
 	return all, nil
 }
 
-// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, like the case of
-// a switch, or a line outside functions.
+// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, like a line
+// outside functions and the case of a switch, whose block begins behind the colon.
 func (c covered) may(file string, line int) bool {
 	known := false
 	for _, b := range c[file] {
@@ -55,7 +55,7 @@ func (c covered) may(file string, line int) bool {
 			if b.executed {
 				return true
 			}
-			known = true
+			known = known || line > b.first
 		}
 	}
 	return !known

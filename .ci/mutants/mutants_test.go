@@ -133,10 +133,10 @@ func TestTestersNearestFirst(t *testing.T) {
 
 func TestCovered(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "profile")
-	lines := "mode: set\na/p.go:3.20,5.2 2 1\na/p.go:5.2,7.3 1 0\na/q.go:1.1,9.2 1 0\n"
+	lines := "mode: set\na/p.go:3.20,5.2 2 1\na/p.go:5.2,7.3 1 0\na/p.go:8.9,9.2 1 0\na/q.go:1.1,9.2 1 0\n"
 	expect.NoError(t, os.WriteFile(profile, []byte(lines), 0o600))
 	c := expect.Value(readProfile(profile))(t)
-	for line, want := range map[int]bool{2: true, 3: true, 5: true, 6: false, 8: true} {
+	for line, want := range map[int]bool{2: true, 3: true, 5: true, 6: false, 8: true, 9: false} {
 		expect.Equal(t, fmt.Sprint("whether tests may notice line ", line), c.may("a/p.go", line), want)
 	}
 	expect.That(t, !c.may("a/q.go", 4), "a line that no test executes may be noticed")

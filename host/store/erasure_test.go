@@ -169,8 +169,10 @@ func TestUnknownSubject(t *testing.T) {
 	}
 	expect(t, "audit records", one[int](t, s, "SELECT count(*) FROM audit_records"), 1)
 	got := export(t, s, theirs, privacy.Selector{Ref: ref})
-	holds(t, got.Total == 1, "its owner exports %+v, want 1 check", got)
+	holds(t, got.Total == 1 && *got.Subject == subject, "its owner exports %+v, want 1 check", got)
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
+	got = export(t, s, theirs, privacy.Selector{Ref: ref})
+	holds(t, got.Total == 0 && got.Subject == nil, "after the erasure its owner exports %+v", got)
 	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
 		wantError(t, "erasing another account's erased subject", errOf(s.Erase(t.Context(), mine, whose)),
 			privacy.ErrUnknownSubject)

@@ -23,6 +23,17 @@ type graphTest struct {
 	customers []check.Caller
 }
 
+// No aggregate says when fewer than three customers have seen an entity: it is since the third.
+func TestSinceTheThirdCustomer(t *testing.T) {
+	t.Parallel()
+	var rows []observed
+	for hours := range 4 { // the newest first
+		rows = append(rows, observed{Checks: 1, LastSeen: noon, FirstSeen: noon.Add(-time.Duration(hours) * time.Hour)})
+	}
+	r := graphReader{now: noon}
+	expect(t, "since", r.ofEntity(reputation.Aggregate{}, rows).Since, noon.Add(-time.Hour))
+}
+
 func newGraphTest(t *testing.T, customers int) *graphTest {
 	t.Helper()
 	clock := is.NewClock(noon)

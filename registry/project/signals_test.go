@@ -88,7 +88,7 @@ func TestUpdateReplacesSDK(t *testing.T) {
 		project.Go: "sdk/facts.go", project.Rust: "assay_facts.rs", project.AssemblyScript: "assay.ts",
 		project.C: "assay.h",
 	} {
-		dir := filepath.Join(t.TempDir(), "numbers")
+		dir := t.TempDir() // an empty folder may exist
 		expect.Value(project.Create(dir, "numbers", language, false))(t)
 		before := expect.Value(os.ReadFile(filepath.Join(dir, file)))(t)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))

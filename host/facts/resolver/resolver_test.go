@@ -2,6 +2,7 @@ package resolver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -257,6 +258,22 @@ func TestRetry(t *testing.T) {
 	r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
 	a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
 	expect.That(t, err != nil, "Lookup = %+v without a server", a)
+}
+
+// Lookups that begin while a resolver is closed end before it, or do not begin.
+func TestCloseDuringLookups(t *testing.T) {
+	t.Parallel()
+	r := resolver.New(resolver.Config{Servers: []string{"127.0.0.1:1"}})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n, err := 0, error(nil); !errors.Is(err, resolver.ErrClosed); n++ {
+				_, err = r.Lookup(t.Context(), resolver.Question{Name: fmt.Sprintf("n%d.%d.example", n, i), Type: resolver.A})
+			}
+		})
+	}
+	expect.NoError(t, r.Close())
+	wg.Wait()
 }
 
 func TestBusyAndClosed(t *testing.T) {
