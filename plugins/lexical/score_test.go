@@ -200,6 +200,16 @@ func TestStrongest(t *testing.T) {
 	})
 }
 
+func TestDecimal(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 7: "7", 10: "10", 63: "63", 253: "253"} {
+		var p pieces
+		p.decimal(n)
+		got := p.end()
+		expect.That(t, got == want, "decimal(%d) = %q", n, got)
+	}
+}
+
 // Letters in a rare order must stand out from the consonants of any language.
 func TestRareLetters(t *testing.T) {
 	t.Parallel()
