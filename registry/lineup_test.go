@@ -33,22 +33,6 @@ func TestSizeOfALineup(t *testing.T) {
 
 func item(layer string, weight any) document { return document{"layer": layer, "weight": weight} }
 
-func TestParseLineup(t *testing.T) {
-	t.Parallel()
-	got := expect.Value(registry.ParseLineup(lineup().encode()))(t)
-	want := registry.LineupDocument{
-		Note: "why", Bias: registry.ForAll(-4.5), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{
-			{Layer: "domain@1.0.0", Weight: registry.ForAll(6), Required: true},
-			{Layer: "email@2.0.0-rc.1+b2", Weight: registry.ForAll(0.5), Config: map[string]string{"floor": "7"}},
-		},
-	}
-	expect.NoDiff(t, "the lineup", want, got)
-	name, version, ok := got.Layers[1].Ref()
-	expect.That(t, name == "email" && version == "2.0.0-rc.1+b2" && ok, "the reference is %s, %s, %t", name, version,
-		ok)
-}
-
 func TestLineupFields(t *testing.T) {
 	t.Parallel()
 	layers := func(items ...document) []document { return items }

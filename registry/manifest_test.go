@@ -9,7 +9,6 @@ import (
 
 	"assay/registry"
 	"assay/registry/expect"
-	"assay/sdk"
 )
 
 // document is a JSON object that tests change field by field.
@@ -96,20 +95,11 @@ func proof(from, banks, shops int) document {
 		document{"kind": "shops", "names": 6000, "reached": shops}}}
 }
 
-func TestParseManifest(t *testing.T) {
-	t.Parallel()
-	got := expect.Value(registry.ParseManifest(layer().encode()))(t)
-	want := registry.Manifest{
-		Name: "my-layer2", Version: "1.2.3", Summary: "Scores nothing, for tests", Entities: []string{"domain", "iban"},
-		Facts:   []string{"domain.ascii", "config.floor"},
-		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
-		Threats: []sdk.Threat{sdk.Spam}, BudgetFuel: 5000, MemoryMB: 8, DefaultWeight: 2.5,
-	}
-	expect.NoDiff(t, "the manifest", want, got)
-}
-
 func TestManifestFields(t *testing.T) {
 	t.Parallel()
+	with := func(field string, value any) []any {
+		return []any{document{"code": "a:b:c", "text": "One", field: value}}
+	}
 	for _, c := range []struct {
 		name, field string
 		value       any
@@ -145,7 +135,7 @@ func TestManifestFields(t *testing.T) {
 		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")},
 			`signals contains "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
-		{"a signal with weight", "signals", []any{document{"code": "a:b:c", "text": "One", "weight": 5}}, "weight"},
+		{"a signal with weight", "signals", with("weight", 5), "weight"},
 
 		{"class finding", "class", "finding", ""},
 		{"class clearing without a range", "class", "clearing", "score_range ends at 100, but a clearing layer"},
@@ -165,20 +155,15 @@ func TestManifestFields(t *testing.T) {
 		{"no proof", "blocks", document{"from": 80}, "0 of 0 honest values"},
 		{"a proof above the range", "blocks", proof(101, 0, 0), "from is 101, outside 1 to 100"},
 
-		{"a clearing signal's points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -5}}, ""},
-		{"points too many", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 101}},
-			"signals: a:b:c: points is 101"},
-		{"a signal's threat", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "phishing"}}, ""},
-		{"a signal's threat unknown", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "doom"}},
-			`threat "doom"`},
-		{"a remedy", "signals", []any{document{"code": "a:b:c", "text": "One", "remedy": "Ask the list."}}, ""},
-		{"signals that it yields to", "signals", []any{document{"code": "a:b:c", "text": "One",
-			"yields_to": []string{"d:", "d:e:", "d:e:f"}}}, ""},
-		{"a layer that it yields to", "signals", []any{document{"code": "a:b:c", "text": "One",
-			"yields_to": []string{"d"}}}, `signals: a:b:c: yields_to contains "d"`},
-		{"a remedy too long", "signals",
-			[]any{document{"code": "a:b:c", "text": "One", "remedy": strings.Repeat("x", 241)}},
-			"signals: a:b:c: remedy"},
+		{"a clearing signal's points", "signals", with("points", -5), ""},
+		{"points too many", "signals", with("points", 101), "signals: a:b:c: points is 101"},
+		{"a signal's threat", "signals", with("threat", "phishing"), ""},
+		{"a signal's threat unknown", "signals", with("threat", "doom"), `threat "doom"`},
+		{"a remedy", "signals", with("remedy", "Ask the list."), ""},
+		{"signals that it yields to", "signals", with("yields_to", []string{"d:", "d:e:", "d:e:f"}), ""},
+		{"a layer that it yields to", "signals", with("yields_to", []string{"d"}),
+			`signals: a:b:c: yields_to contains "d"`},
+		{"a remedy too long", "signals", with("remedy", strings.Repeat("x", 241)), "signals: a:b:c: remedy"},
 
 		{"an unknown threat", "threats", []string{"doom"}, `threats contains "doom"`},
 

@@ -86,8 +86,7 @@ func TestCount(t *testing.T) {
 	for text, want := range map[string]int{
 		"0": 0, "7": 7, "42": 42, "999999999": 999999999,
 		"": -1, "1000000000": -1, "-1": -1, "+1": -1, "01": -1, "00": -1, " 1": -1, "1 ": -1, "1e3": -1, "１": -1,
-		"/": -1,
-		":": -1,
+		"/": -1, ":": -1,
 	} {
 		sdk.Run(func(c *sdk.Check) sdk.Outcome {
 			if n, known := c.Count("graph.seen"); known != (want >= 0) || known && n != want || !known && n != 0 {

@@ -22,9 +22,7 @@ func TestHomographs(t *testing.T) {
 		lookalike = "domain:brand:lookalike"
 	)
 	for name, want := range map[string]string{
-		"аррӏе.com":                  imitated, // Cyrillic throughout, as registered in 2017
 		"xn--80ak6aa92e.com":         imitated, // the same as A-label
-		"pаypal.com":                 imitated + " " + mixed,
 		"раураl.com":                 imitated + " " + mixed,
 		"gοοgle.com":                 imitated + " " + mixed, // Greek
 		"coinbаse-login.com":         imitated + " " + mixed,
@@ -32,29 +30,21 @@ func TestHomographs(t *testing.T) {
 		"çoinbåse.com":               imitated,
 		"ḷedger.com":                 imitated,
 		"binȧnce.com":                imitated,
-		"lınkedin.com":               imitated, // dotless i
-		"coinßase.com":               imitated,
+		"lınkedin.com":               imitated,               // dotless i
 		"ꓖoogle.com":                 imitated + " " + mixed, // Lisu
 		"ՏtеаmPowered.com":           imitated + " " + mixed, // Armenian, Cyrillic
 		"paypalーlogin.com":           mixed,                  // a Japanese vowel mark as hyphen
-		"blumenノwiese.com":           mixed,                  // a Japanese letter as slash
-		"gаrdening.com":              mixed,
-		"gօlfclub.com":               mixed,
 		"login.gаrden.example.com":   mixed,
 		"gаrжen.com":                 mixed,    // one letter looks like no ASCII letter
 		"gаrden例.com":                mixed,    // three scripts
 		"blumen⁄wiese.example.com":   mixed,    // a character of any script
 		"sociѐtegenerale.com":        imitated, // Cyrillic instead of the owner's é
-		"осехур.com":                 whole,
 		"ѕсоре.net":                  whole,
-		"ɡardeninɡ.com":              rare,
 		"ꜱcoreboard.com":             rare,
 		"rnicrosoft.com":             lookalike,
 		"arnazon.com":                lookalike,
 		"discorcl.com":               lookalike,
-		"vvhatsapp.com":              lookalike,
 		"paypaI.com":                 lookalike, // a capital I, parsed to lower case
-		"paypa1.com":                 lookalike,
 		"1inkedin.com":               lookalike,
 		"metamask.xn--pypal-4ve.com": imitated,
 		"gаrdening.weebly.com":       mixed,
@@ -128,18 +118,11 @@ func TestLabelledHomographs(t *testing.T) {
 
 func TestSkeleton(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ label, want string }{
-		"digits":        {"g00g1e", "google"},
-		"pairs":         {"rnicrosoft", "mlcrosoft"},
-		"hyphens":       {"pay-pal", "paypal"},
-		"accents":       {"zürîch", "zurlch"},
-		"ligatures":     {"æther", "aether"},
-		"Cyrillic":      {"раураl", "paypal"},
-		"Greek":         {"gοοgle", "google"},
-		"no look-alike": {"a例b", "a\x00b"},
-		"invalid":       {"a\xffb", "a\x00b"},
+	for label, want := range map[string]string{
+		"g00g1e": "google", "rnicrosoft": "mlcrosoft", "pay-pal": "paypal", "zürîch": "zurlch", "æther": "aether",
+		"раураl": "paypal", "gοοgle": "google", "a例b": "a\x00b", "a\xffb": "a\x00b",
 	} {
-		expect.Equal(t, name, skeletonString(tt.label), tt.want)
+		expect.Equal(t, "the skeleton of "+label, skeletonString(label), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 
 	"assay/host/check"
@@ -28,9 +29,7 @@ func TestSignalText(t *testing.T) {
 	facts := func(more sdk.Facts) sdk.Facts {
 		all := sdk.Facts{"feed.listed": "URLhaus, CERT Polska", "feed.match": "exact",
 			"feed.category": "investment_scam", "feed.days": "12", "feed.fresh": "yes"}
-		for name, value := range more {
-			all[name] = value
-		}
+		maps.Copy(all, more)
 		return all
 	}
 	for want, facts := range map[string]sdk.Facts{

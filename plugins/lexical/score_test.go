@@ -88,30 +88,6 @@ func TestAbstainsWithoutAName(t *testing.T) {
 	}
 }
 
-// Names under an owner's domain are the owner's, except those that customers choose.
-func TestOwnersAreKnown(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ value, want string }{
-		"brand":           {"coinbase.com", "Coinbase"},
-		"below":           {"login.coinbase.com", "Coinbase"},
-		"site":            {"stackoverflow.com", "stackoverflow.com"},
-		"local branch":    {"sparkasse-musterstadt.de", ""},
-		"on shared host":  {"coinbase.pages.dev", ""},
-		"blog":            {"coinbase.wordpress.com", ""},
-		"customer's desk": {"coinbase.zendesk.com", ""},
-		"forgery":         {"coinbase-login.com", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := sdk.Run(Score, facts(t, tt.value))
-			known := len(got.Signals) == 1 && got.Signals[0].Code == "lexical:name:known"
-			expect.That(t, known == (tt.want != "") && (!known || got.Score == lowest &&
-				got.Signals[0].Text == "Listed as a site of "+tt.want), "%s: score %d, signals %+v, want owner %q",
-				tt.value, got.Score, got.Signals, tt.want)
-		})
-	}
-}
-
 // Machines of an owner's own domain do not raise its score, whatever their names, unless they are bait words.
 func TestSubdomainsOfOwnersDoNotCount(t *testing.T) {
 	t.Parallel()
@@ -157,16 +133,6 @@ func TestSuffixAloneIsNoReason(t *testing.T) {
 	}
 }
 
-// Bait words of goods that need a licence must be worth a review.
-func TestPharmacySpam(t *testing.T) {
-	t.Parallel()
-	for _, value := range []string{"cheap-tadalafil-pills.com", "buy-viagra-online.com", "viagra-cialis-pharmacy.com",
-		"cheapcialispills.net", "order-xanax-online.com"} {
-		got := points(t, value)
-		expect.That(t, got >= 47, "%s scores %d", value, got)
-	}
-}
-
 // Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
@@ -179,6 +145,7 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"host": {"wallet-connect-rectify.pages.dev",
 			"Names like this are often reported on the shared host “pages.dev”"},
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
+		"known":         {"coinbase.com", "Listed as a site of Coinbase"},
 		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
 		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
 	}, func(t *testing.T, tt testCase) {

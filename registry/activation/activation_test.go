@@ -218,28 +218,27 @@ func TestPermit(t *testing.T) {
 	canary := &activation.Canary{Lineup: activation.Lineup{Revision: 2, Hash: registry.Digest{2}}, Share: 5}
 	other, lax := *canary, *canary
 	other.Share, lax.Limit = 6, 10_000
+	shadow := func(i int) func(*registry.LineupDocument) {
+		return func(l *registry.LineupDocument) { l.Layers[i].Mode = registry.ModeShadow }
+	}
 	for name, test := range map[string]struct {
 		canary, next *activation.Canary
 		change       func(*registry.LineupDocument)
 		reason       string // "" if a host may
 	}{
-		"withdraw a canary": {canary: canary},
-		"shadow":            {change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "shadow" }},
-		"shadow beside a canary": {canary: canary, next: canary,
-			change: func(l *registry.LineupDocument) { l.Layers[2].Mode = "shadow" }},
-		"nothing":          {reason: "changes nothing"},
-		"repeat a canary":  {canary: canary, next: canary, reason: "changes nothing"},
-		"start a canary":   {next: canary, reason: "may not start or change a canary"},
-		"enlarge a canary": {canary: canary, next: &other, reason: "may not start or change a canary"},
-		"trust a canary":   {canary: canary, next: &lax, reason: "may not start or change a canary"},
-		"withdraw and shadow": {canary: canary, reason: "not both",
-			change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "shadow" }},
+		"withdraw a canary":      {canary: canary},
+		"shadow":                 {change: shadow(1)},
+		"shadow beside a canary": {canary: canary, next: canary, change: shadow(2)},
+		"nothing":                {reason: "changes nothing"},
+		"repeat a canary":        {canary: canary, next: canary, reason: "changes nothing"},
+		"start a canary":         {next: canary, reason: "may not start or change a canary"},
+		"enlarge a canary":       {canary: canary, next: &other, reason: "may not start or change a canary"},
+		"trust a canary":         {canary: canary, next: &lax, reason: "may not start or change a canary"},
+		"withdraw and shadow":    {canary: canary, reason: "not both", change: shadow(1)},
 		"shadow two": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
 			l.Layers[1].Mode, l.Layers[2].Mode = "shadow", "shadow"
 		}},
-		"shadow a required layer": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
-			l.Layers[0].Mode = "shadow"
-		}},
+		"shadow a required layer": {reason: "only move one layer", change: shadow(0)},
 		"shadow a layer by dropping that it is required": {reason: "only move one layer",
 			change: func(l *registry.LineupDocument) { l.Layers[0].Mode, l.Layers[0].Required = "shadow", false }},
 		"turn a layer off": {reason: "only move one layer",

@@ -299,9 +299,8 @@ func TestCategory(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"phishing": "phishing", " Phishing Page ": "phishing", "malware_download": "malware", "botnet_cc": "malware",
-		"Crypto Scam":     "investment_scam",
-		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "",
-		"disposable": "disposable",
+		"Crypto Scam": "investment_scam", "Financial fraud": "scam", "investment_scam": "investment_scam",
+		"disposable": "disposable", "unknown": "", "": "",
 	} {
 		expect.Equal(t, "Category of "+text, Category(text), want)
 	}

@@ -181,9 +181,8 @@ func TestFalseAnswers(t *testing.T) {
 	server.HandleAll(resolvertest.Redirect)
 	r := ask(t, server)
 	r.Verify(t.Context())
-	for _, source := range []facts.Source{network.NewDNS(r), network.NewNet(network.NetConfig{
-		Resolver: r, Blocklists: []network.Blocklist{{Zone: "dbl.example.org", Domains: true}},
-		Logger: slog.New(slog.DiscardHandler)})} {
+	for _, source := range []facts.Source{network.NewDNS(r), network.NewNet(network.NetConfig{Resolver: r,
+		Blocklists: []network.Blocklist{{Zone: "dbl.example.org", Domains: true}}, Logger: discard()})} {
 		got, err := source.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting(all(source)...))
 		expect.That(t, errors.Is(err, facts.ErrUntrusted) && len(got) == 0, "%s: %v, %v", source.Name(), got, err)
 	}

@@ -65,11 +65,7 @@ func (m *memoryStore) set(id int, f feed.List, values ...string) {
 }
 
 func (m *memoryStore) remove(name string) {
-	for i, f := range m.feeds {
-		if f.Name == name {
-			m.feeds = append(m.feeds[:i:i], m.feeds[i+1:]...)
-		}
-	}
+	m.feeds = slices.DeleteFunc(m.feeds, func(f feed.List) bool { return f.Name == name })
 }
 
 func (m *memoryStore) withdraw(name string) {

@@ -83,9 +83,6 @@ func TestSimilarFacts(t *testing.T) {
 func TestSimilarFollowsLists(t *testing.T) {
 	t.Parallel()
 	m := &memoryStore{pages: map[string]bool{"C blumenlieferung.example": true}}
-	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
-	expect.Error(t, "before Load",
-		expect.ErrorOf(unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)), errNotLoaded)
 	s := newSimilar(t, m)
 	expect.Equal(t, "facts without lists", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +205,7 @@ func TestNearestIsComplete(t *testing.T) {
 	x := newNameIndex()
 	var all []form
 	for range 300 {
-		f := randomForm(r, minForm+r.IntN(25), 3)
+		f := randomForm(r, minForm+r.IntN(maxForm-minForm+1), 3)
 		all = append(all, f)
 		x.add(f, string(f), "")
 		if r.IntN(3) == 0 { // so that some forms have several near entries
@@ -237,21 +234,6 @@ func TestNearestIsComplete(t *testing.T) {
 		}
 	}
 	expect.That(t, hits >= 200, "%d searches had a match, want at least 200", hits)
-}
-
-func TestSegments(t *testing.T) {
-	t.Parallel()
-	for length := minForm; length <= maxForm; length++ {
-		cuts := tolerance(length)
-		at := 0
-		for i := range cuts + 1 {
-			start, end := segment(length, cuts, i)
-			expect.Must(t, start == at && end > start, "segment %d of %d letters is [%d, %d), want it to start at %d",
-				i, length, start, end, at)
-			at = end
-		}
-		expect.Must(t, at == length, "the segments of %d letters end at %d", length, at)
-	}
 }
 
 func TestFormOf(t *testing.T) {

@@ -31,12 +31,7 @@ func TestRequestsRotateAccounts(t *testing.T) {
 	expect.Value(Offer(t.Context(), target, 300, 100*time.Millisecond))(t)
 	mu.Lock()
 	defer mu.Unlock()
-	for _, key := range []string{"a", "b", "c"} {
-		if seen["Bearer "+key] != 10 {
-			t.Errorf("requests by key: %v, want 10 each", seen)
-			break
-		}
-	}
+	expect.NoDiff(t, "requests by key", map[string]int{"Bearer a": 10, "Bearer b": 10, "Bearer c": 10}, seen)
 }
 
 // A host that stalls is offered requests all the same, and none fails for want of a connection.

@@ -168,13 +168,13 @@ func TestFalsePositives(t *testing.T) {
 	add := func(value string, n, review, block int) {
 		for i := range n {
 			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}
-			switch s := (scores{}); {
+			switch {
 			case i < block:
 				f.scores[row.Value] = scores{first: 80}
 			case i < review:
 				f.scores[row.Value] = scores{first: 50}
 			default:
-				f.scores[row.Value] = s
+				f.scores[row.Value] = scores{}
 			}
 			rows = append(rows, row)
 		}

@@ -159,13 +159,8 @@ func TestSingleLabel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, all := example()
-			var rows []eval.Row
-			for _, r := range all {
-				if keep(r) {
-					rows = append(rows, r)
-				}
-			}
+			f, rows := example()
+			rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return !keep(r) })
 			r := measure(t, f, rows, eval.Options{Worst: 5})
 			for _, typed := range r.Types {
 				expect.That(t, !typed.AUC.Defined() && !typed.Recall1.Defined() && !typed.AUCInterval[0].Defined(),

@@ -201,7 +201,6 @@ func TestReadRow(t *testing.T) {
 		"unknown fields": {`{"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
 		"rank": {`{"type":"domain","value":"a.example","label":0,"rank":7}`,
 			eval.Row{Type: entity.Domain, Value: "a.example", Rank: 7}, ""},
-
 		"facts": {`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"y","net.org":""}}`,
 			eval.Row{Type: entity.Domain, Value: "a", Facts: entity.Facts{"rdap.age_days": "12", "rdap.found": "y"}},
 			""},
@@ -213,7 +212,6 @@ func TestReadRow(t *testing.T) {
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
 		"region as an object": {`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-
 		"not JSON":          {`{"type":"domain"`, eval.Row{}, "it is not JSON"},
 		"array":             {`["domain"]`, eval.Row{}, "it is not a JSON object"},
 		"duplicate field":   {`{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},

@@ -102,10 +102,7 @@ func TestRun(t *testing.T) {
 	for i := range written {
 		out := filepath.Join(folder, "out.go")
 		expect.NoError(t, run(append(args, "-out", out)))
-		var err error
-		if written[i], err = os.ReadFile(out); err != nil {
-			t.Fatal(err)
-		}
+		written[i] = expect.Value(os.ReadFile(out))(t)
 	}
 	expect.That(t, bytes.Equal(written[0], written[1]), "the same files produce different tables")
 	for _, want := range []string{"DO NOT EDIT", "Unicode 18.0.0", `\u0430a`, "scriptCyrillic", `"Phoenician"`} {
