@@ -9,6 +9,7 @@ import (
 
 	"assay/registry"
 	"assay/registry/expect"
+	"assay/sdk"
 )
 
 // document is a JSON object that tests change field by field.
@@ -288,4 +289,16 @@ func FuzzParseManifest(f *testing.F) {
 		back, err := registry.ParseManifest(expect.Value(json.Marshal(m))(t))
 		expect.That(t, err == nil && fmt.Sprint(back) == fmt.Sprint(m), "%+v decoded again is %+v, %v", m, back, err)
 	})
+}
+
+func TestParseManifest(t *testing.T) {
+	t.Parallel()
+	got := expect.Value(registry.ParseManifest(layer().encode()))(t)
+	want := registry.Manifest{
+		Name: "my-layer2", Version: "1.2.3", Summary: "Scores nothing, for tests", Entities: []string{"domain", "iban"},
+		Facts:   []string{"domain.ascii", "config.floor"},
+		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
+		Threats: []sdk.Threat{sdk.Spam}, BudgetFuel: 5000, MemoryMB: 8, DefaultWeight: 2.5,
+	}
+	expect.NoDiff(t, "the manifest", want, got)
 }

@@ -273,3 +273,17 @@ func TestSettingsOfCase(t *testing.T) {
 	expect.That(t, len(facts) == 1 && facts["dns.a"] == "1" && len(settings) == 1 && settings["limit"] == "5",
 		"facts %q, settings %q", facts, settings)
 }
+
+func TestTruncatedModule(t *testing.T) {
+	t.Parallel()
+	wasm := packed(t)
+	for i := range wasm {
+		expect.Failure(t, expect.ErrorOf(registry.OpenModule(wasm[:i])), "opens when cut at byte %d of %d", i,
+			len(wasm))
+		if out, err := registry.Pack(wasm[:i], layer().encode(), nil); err == nil {
+			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {
+				t.Errorf("cut at byte %d, it packs but does not open: %v", i, err)
+			}
+		}
+	}
+}

@@ -118,14 +118,6 @@ func TestLeafCommitsToEveryField(t *testing.T) {
 		"the leaf does not depend on the nonce")
 }
 
-func BenchmarkAppend(b *testing.B) {
-	head := audit.Genesis(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		head = head.Next(audit.Leaf(nonce, record))
-	}
-}
-
 // TestFormatVectors recomputes the vectors of docs/audit-format.md. Their hashes come from an independent
 // implementation (Python's hashlib). They must never change, because stored logs depend on them.
 func TestFormatVectors(t *testing.T) {

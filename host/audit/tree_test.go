@@ -214,13 +214,3 @@ func FuzzParseTilePath(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkTreeAppend(b *testing.B) {
-	tree := &audit.Tree{}
-	for b.Loop() {
-		tree.Append(leaf(1))
-		if tree.Full() > 32 {
-			tree.Take()
-		}
-	}
-}

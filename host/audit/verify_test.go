@@ -337,13 +337,3 @@ func TestVerifierDetectsEveryMutation(t *testing.T) {
 		expect.That(t, done[m.name] >= 10, "%s: tried only %d times", m.name, done[m.name])
 	}
 }
-
-func BenchmarkVerify(b *testing.B) {
-	tr := randomLog(rand.New(rand.NewPCG(1, 1)), 1000)
-	for b.Loop() {
-		if _, err := tr.verify(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "records/s")
-}

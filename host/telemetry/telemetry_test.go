@@ -177,14 +177,6 @@ func TestServiceMetrics(t *testing.T) {
 		"assay_graph_oldest_waiting_seconds 1", "assay_queues_read_timestamp_seconds 1.5")
 }
 
-// BenchmarkRequestAnswered measures what the metrics add to each request.
-func BenchmarkRequestAnswered(b *testing.B) {
-	m := NewMetrics()
-	for b.Loop() {
-		m.RequestAnswered("/api/check", 200, time.Millisecond)
-	}
-}
-
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
 
 const metricsPage = "../../docs/metrics.md"

@@ -5,7 +5,7 @@ package suggest
 func Word(word string, known []string) string {
 	best, least := "", max(3, len(word)/3)
 	for _, k := range known {
-		if d := editDistance(word, k); d < least {
+		if d := EditDistance(word, k); d < least {
 			best, least = k, d
 		}
 	}
@@ -15,8 +15,8 @@ func Word(word string, known []string) string {
 	return ": is it " + best + "?"
 }
 
-// editDistance returns how many letters must be inserted, removed or replaced to turn a into b.
-func editDistance(a, b string) int {
+// EditDistance returns how many letters must be inserted, removed or replaced to turn a into b.
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -12,6 +12,6 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"LISTN", "LISTEN", 1}} {
-		expect.Equal(t, test.a+" to "+test.b, editDistance(test.a, test.b), test.want)
+		expect.Equal(t, test.a+" to "+test.b, EditDistance(test.a, test.b), test.want)
 	}
 }

@@ -52,7 +52,7 @@ func TestPluginCommands(t *testing.T) {
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other),
 			"FAIL  wrong\n      - the score is 20, outside 30 to 50\n", `- the threat is "", not "spam"`,
 			"- the signal numbers:age:new is missing", "signal   +20 numbers:name:digits: Contains the number “20245”",
-			"rdap.age_days is absent", "log      debug: longest number: 5 digits", "FAIL  not a domain\n      - reading ",
+			"rdap.age_days is absent", "log      debug: longest number: 5 digits", "FAIL  not a domain\n      - read",
 			"ok    right",
 			"numbers@0.1.0: 1 of 3 cases passed, 1 of 2 signals emitted, 10 variations of the values tried\n"+
 				"  no case emits numbers:age:new", "assay: 2 of 3 cases failed")

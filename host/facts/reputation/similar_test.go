@@ -11,6 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts/feed"
 	"assay/registry/expect"
+	"assay/registry/suggest"
 )
 
 func newSimilar(t *testing.T, m *memoryStore) *Similar {
@@ -135,27 +136,6 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 	expect.Equal(t, "facts after the list expired", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 }
 
-// levenshtein is the textbook algorithm, the reference for pattern.distance.
-func levenshtein(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			above := row[j+1]
-			if a[i] != b[j] {
-				diagonal++
-			}
-			row[j+1] = min(above+1, row[j]+1, diagonal)
-			diagonal = above
-		}
-	}
-	return row[len(b)]
-}
-
 func randomForm(r *rand.Rand, length, letters int) form {
 	b := make([]byte, length)
 	for i := range b {
@@ -192,7 +172,7 @@ func TestDistance(t *testing.T) {
 			b = edited(r, a, 1+r.IntN(5)%len(a))
 		}
 		limit := r.IntN(maxForm + 1)
-		want := min(levenshtein(string(a), string(b)), limit+1)
+		want := min(suggest.EditDistance(string(a), string(b)), limit+1)
 		got := newPattern(a).distance([]byte(b), limit)
 		expect.Must(t, got == want, "distance of %q and %q, limit %d: %d, want %d", a, b, limit, got, want)
 	}
@@ -219,7 +199,7 @@ func TestNearestIsComplete(t *testing.T) {
 		q := edited(r, all[r.IntN(len(all))], r.IntN(5))
 		want := maxTolerance + 1
 		for _, f := range all {
-			if d := levenshtein(string(q), string(f)); d == 0 || d <= tolerance(len(f)) {
+			if d := suggest.EditDistance(string(q), string(f)); d == 0 || d <= tolerance(len(f)) {
 				want = min(want, d)
 			}
 		}
@@ -227,7 +207,7 @@ func TestNearestIsComplete(t *testing.T) {
 		expect.Must(t, ok == (want <= maxTolerance), "nearest(%q) found: %v, want distance %d", q, ok, want)
 		if ok {
 			hits++
-			if d := levenshtein(string(q), x.name(got.entry)); got.distance != want || d != want {
+			if d := suggest.EditDistance(string(q), x.name(got.entry)); got.distance != want || d != want {
 				t.Fatalf("nearest(%q) = %q at distance %d; its true distance is %d, want %d", q,
 					x.name(got.entry), got.distance, d, want)
 			}
@@ -277,4 +257,19 @@ func FuzzFormOf(f *testing.F) {
 			expect.That(t, found && n.distance == 0 && x.name(n.entry) == name, "nearest does not find %q itself", name)
 		}
 	})
+}
+
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	for length := minForm; length <= maxForm; length++ {
+		cuts := tolerance(length)
+		at := 0
+		for i := range cuts + 1 {
+			start, end := segment(length, cuts, i)
+			expect.Must(t, start == at && end > start, "segment %d of %d letters is [%d, %d), want it to start at %d",
+				i, length, start, end, at)
+			at = end
+		}
+		expect.Must(t, at == length, "the segments of %d letters end at %d", length, at)
+	}
 }

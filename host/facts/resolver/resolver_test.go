@@ -268,7 +268,8 @@ func TestCloseDuringLookups(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n, err := 0, error(nil); !errors.Is(err, resolver.ErrClosed); n++ {
-				_, err = r.Lookup(t.Context(), resolver.Question{Name: fmt.Sprintf("n%d.%d.example", n, i), Type: resolver.A})
+				q := resolver.Question{Name: fmt.Sprintf("n%d.%d.example", n, i), Type: resolver.A}
+				_, err = r.Lookup(t.Context(), q)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -70,9 +71,10 @@ func TestFailedWrites(t *testing.T) {
 		recoverPath:                       token(s.store.NewRecoveryLink(t.Context(), owner, jane)),
 		"/dashboard/checks/:ref/feedback": {"label", "fraud"}, "/dashboard/checks/:ref/review": {"reason", "wrong"},
 		"/dashboard/keys": {"name", "x", "scope", "check"}, "/dashboard/keys/:id/rotate": nil,
-		"/dashboard/keys/:id/revoke": nil,
-		webhooksPath:                 {"url", "https://example.org/"}, webhooksPath + "/remove": nil, webhooksPath + "/secret": nil,
+		"/dashboard/keys/:id/revoke":    nil,
 		webhooksPath + "/secret/switch": nil, webhooksPath + "/test": nil, webhooksPath + "/enable": nil,
+		webhooksPath: {"url", "https://example.org/"}, webhooksPath + "/remove": nil,
+		webhooksPath + "/secret": nil,
 		webhooksPath + "/resend": nil, webhooksPath + "/:ref/resend": nil,
 		"/dashboard/overrides": override, "/dashboard/overrides/:id/remove": nil,
 		"/dashboard/privacy/export": {"who", jane, "type", "email"},
@@ -91,7 +93,7 @@ func TestFailedWrites(t *testing.T) {
 	refuses.Store(true)
 	v.get("/dashboard").is(200, "This month")
 	for _, route := range s.app.GetRoutes(true) {
-		if route.Method != "POST" || slices.Contains(reads, route.Path) {
+		if route.Method != http.MethodPost || slices.Contains(reads, route.Path) {
 			continue
 		}
 		fields, ok := forms[route.Path]

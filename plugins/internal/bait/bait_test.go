@@ -108,11 +108,3 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkFind(b *testing.B) {
-	var space [16]Match
-	b.ReportAllocs()
-	for b.Loop() {
-		Find("secureaccountverify-blumenwiese", space[:0])
-	}
-}
