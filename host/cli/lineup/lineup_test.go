@@ -60,7 +60,7 @@ func TestLineupConstraints(t *testing.T) {
 		"signals":[{"code":"light:seen:exact","text":"Listed","points":90,"warrants":"block"}]`)
 	hosttest.Has(t, light,
 		"light@1.0.0 has the weight 1; to be live, it needs at least domain 5.36, so that its signals reach ")
-	hosttest.WantRefusal(t, "no revision", dir, database, nil, []string{"lineup", "show", "--revision=99"}, "no such lineup revision")
+	hosttest.WantRefusal(t, "none", dir, database, nil, []string{"lineup", "show", "--revision=99"}, "no such lineup")
 	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "show"), "log-odds of the bias: -4; review from a "+
 		"score", "\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
 	lines := hosttest.OutputJSON[[]struct {
