@@ -36,4 +36,4 @@ func (r *AuditReader) Read(ctx context.Context, fn func(ctx context.Context, log
 }
 
 // Close closes the connection.
-func (r *AuditReader) Close() error { return r.s.db.Close() }
+func (r *AuditReader) Close() error { return closePool(r.s.db) }

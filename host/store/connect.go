@@ -65,6 +65,14 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
+// closePool closes a pool. A connection that was abandoned is closed already.
+func closePool(pool *bun.DB) error {
+	if err := pool.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
 // dropIdle closes the idle connections of a pool. When one was cut off silently, the others probably were too, and each
 // would fail a request after that request's whole deadline.
 func dropIdle(pool *bun.DB) {

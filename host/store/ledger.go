@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -298,9 +297,5 @@ func (l *Ledger) Close() error {
 		b.close()
 	}
 	l.work.Wait()
-	err := l.db.Close()
-	if errors.Is(err, net.ErrClosed) { // a connection was abandoned, which closed it
-		err = nil
-	}
-	return errors.Join(err, l.settler.Close(), l.answered.Save())
+	return errors.Join(closePool(l.db), closePool(l.settler), l.answered.Save())
 }

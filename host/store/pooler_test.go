@@ -210,6 +210,16 @@ func TestRestartedPoolerLosesNothing(t *testing.T) {
 	verifyLedger(t, direct)
 }
 
+// A pool with a connection that was abandoned closes without an error.
+func TestAbandonedConnection(t *testing.T) {
+	t.Parallel()
+	db := must(connect(postgrestest.Database(t), 1))(t)
+	conn := must(acquire(t.Context(), db))(t)
+	noError(t, conn.pg.PgConn().Conn().Close())
+	noError(t, conn.sql.Close())
+	noError(t, closePool(db))
+}
+
 // A host whose parts all want more connections than they have opens exactly as many as are documented.
 func TestConnectionsOfAHost(t *testing.T) {
 	t.Parallel()

@@ -144,7 +144,7 @@ func whenStarted(ctx context.Context, f func(ctx context.Context) error) error {
 }
 
 // Close closes the pool.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return closePool(s.db) }
 
 // ErrOtherSecret means that the database was created with another secret file.
 var ErrOtherSecret = errors.New("the secret file differs from the one that this database was created with, " +

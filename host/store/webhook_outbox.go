@@ -46,7 +46,7 @@ func (s *Store) NewOutbox() (*Outbox, error) {
 }
 
 // Close closes the outbox's connections.
-func (o *Outbox) Close() error { return errors.Join(o.claims.Close(), o.outcomes.Close()) }
+func (o *Outbox) Close() error { return errors.Join(closePool(o.claims), closePool(o.outcomes)) }
 
 // Claim implements webhook.Outbox. It claims one event of each account before a second one of any.
 func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhook.Delivery, error) {

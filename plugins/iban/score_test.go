@@ -90,5 +90,3 @@ func FuzzScore(f *testing.F) {
 		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
-
-func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

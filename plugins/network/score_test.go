@@ -147,5 +147,3 @@ func TestLabelledAges(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }
