@@ -46,8 +46,8 @@ func readProfile(name string) (covered, error) {
 	return all, nil
 }
 
-// may reports whether the tests may notice a change of a line: they execute it, or it is in no block, like a line
-// outside functions and the case of a switch, whose block begins behind the colon.
+// may reports whether the tests may notice a change of a line: they execute it, or no block covers it. No block covers
+// lines outside functions and the case of a switch: its block begins after the colon.
 func (c covered) may(file string, line int) bool {
 	known := false
 	for _, b := range c[file] {

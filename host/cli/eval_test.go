@@ -50,7 +50,7 @@ func TestLabelledFalsePositives(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder of labelled values")
+		t.Skip("this test needs labelled values: set ASSAY_DATA to a folder with train_domains.jsonl and the others")
 	}
 	args := []string{"eval", "--skip-bad", "--lineup", filepath.Join("..", "..", "registry", "default_lineup.json")}
 	for _, name := range []string{"domains", "emails", "phones", "ibans"} {

@@ -36,7 +36,7 @@ func (n nodeNames) of(kind, value string) []byte {
 func (s *Store) node(n reputation.Node) []byte { return newNodeNames(s.keys).of(n.Kind, n.Value) }
 
 // graphAccount returns the number that stands for an account in the reputation graph, or 0 for "". It must return the
-// same as graph_account in functions.sql.
+// number that graph_account in functions.sql returns.
 func graphAccount(id string) int64 {
 	if id == "" {
 		return 0

@@ -43,14 +43,6 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 }
 
 // A suspended account cannot record, whichever key it has and whatever the caches say, until it is resumed.
-func TestPublicAccountCannotBeCreated(t *testing.T) {
-	t.Parallel()
-	at := postgrestest.Database(t)
-	exec(t, session(t, at), "DELETE FROM accounts WHERE id = 'acct_public'",
-		"ALTER TABLE accounts ADD CHECK (id <> 'acct_public')")
-	wantErrorText(t, "opening", errOf(Open(t.Context(), configOf(at, nil))), "creating the public account")
-}
-
 func TestSuspendedAccount(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

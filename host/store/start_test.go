@@ -324,3 +324,11 @@ func TestGraphKnownOnCluster(t *testing.T) {
 	expect(t, "found on a cluster", found(), want)
 	expect(t, "functions left to replace", len(replaceFunctions(t, conn)), 0)
 }
+
+func TestPublicAccountCannotBeCreated(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	exec(t, session(t, at), "DELETE FROM accounts WHERE id = 'acct_public'",
+		"ALTER TABLE accounts ADD CHECK (id <> 'acct_public')")
+	wantErrorText(t, "opening", errOf(Open(t.Context(), configOf(at, nil))), "creating the public account")
+}

@@ -20,7 +20,7 @@ func Rows[Row any](t *testing.T, name string, each func(Row)) {
 	t.Helper()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
+		t.Skip("this test needs labelled rows: set ASSAY_DATA to a folder with train_domains.jsonl and the others")
 	}
 	file, err := os.Open(filepath.Join(folder, name))
 	expect.NoError(t, err)

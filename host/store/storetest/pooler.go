@@ -25,7 +25,6 @@ type Pooler struct {
 	file   string // its settings
 	socket string
 	cmd    *exec.Cmd
-	ended  chan struct{} // closed when cmd has ended
 	log    bytes.Buffer
 }
 
@@ -101,11 +100,6 @@ func (p *Pooler) start(t testing.TB, path string) {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	expect.NoError(t, p.cmd.Start())
-	p.ended = make(chan struct{})
-	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // it is killed, or crashed
-		close(ended)
-	}(p.cmd, p.ended)
 	expect.Until(t, "pgbouncer to listen", func() bool {
 		conn, err := net.Dial("unix", p.socket)
 		if err == nil {
@@ -117,22 +111,18 @@ func (p *Pooler) start(t testing.TB, path string) {
 
 // Crashed kills the pooler, and reports whether it had ended by itself.
 func (p *Pooler) Crashed() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		p.stop()
-		return false
-	}
+	p.stop()
+	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status.Signal() != syscall.SIGKILL
 }
 
 // Kill kills the pooler, with all its connections.
 func (p *Pooler) Kill() { p.stop() }
 
 func (p *Pooler) stop() {
-	if p.ended == nil {
+	if p.cmd.Process == nil {
 		return
 	}
 	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
+	_ = p.cmd.Wait()         // it was killed, or crashed
 }
