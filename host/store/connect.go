@@ -250,7 +250,7 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
 		// whatever the order of the locks within a function.
 		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
-			r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+			r.row, r.err = only[T](context.WithoutCancel(ctx), conn.NewRaw(statement, args))
 		}
 		var pg *pgconn.PgError
 		if r.err != nil && (!errors.As(r.err, &pg) || inDoubt(r.err)) && !errors.Is(r.err, sql.ErrNoRows) {
@@ -267,6 +267,19 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		}
 		return *new(T), err
 	}
+}
+
+// only returns the row of a statement that commits by itself. The commit can fail after the row has arrived, such as on
+// a full disk. bun would stop before that error if it read a single value.
+func only[T any](ctx context.Context, statement *bun.RawQuery) (row T, err error) {
+	var rows []T
+	if err = statement.Scan(ctx, &rows); err == nil && len(rows) == 0 {
+		err = sql.ErrNoRows
+	}
+	if err == nil {
+		row = rows[0]
+	}
+	return row, err
 }
 
 // require is once for a function that returns whether it found what it changes. Otherwise it fails with missing.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"assay/host/access/apikey"
 	"assay/host/check"
@@ -40,6 +41,30 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 	wantError(t, "revoking again", b.RevokeKey(t.Context(), caller.Key), apikey.ErrNotFound)
 	wantError(t, "revoking an unknown key", b.RevokeKey(t.Context(), "key_unknown"), apikey.ErrNotFound)
 	verifyLedger(t, a)
+}
+
+// A commit that fails after the statement has returned its row, as on a full disk, is an error.
+func TestFailedCommit(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
+	s := newStore(t, nil)
+	caller := newCaller(t, s, plan(t, "pro", 5))
+	must(s.db.Exec("CREATE FUNCTION fill_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'"))(t)
+	for _, table := range []bun.Ident{"api_keys", "public_uses"} {
+		must(s.db.Exec(`CREATE CONSTRAINT TRIGGER fill_disk AFTER INSERT OR UPDATE ON ? DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION fill_disk()`, table))(t)
+	}
+	for name, change := range map[string]func() error{
+		"a key":        func() error { return errOf(s.CreateKey(t.Context(), caller.Account, "lost")) },
+		"a rotation":   func() error { return errOf(s.RotateKey(t.Context(), "", caller.Key, time.Hour)) },
+		"a revocation": func() error { return s.RevokeKey(t.Context(), caller.Key) },
+		"a use": func() error {
+			_, _, err := s.TakeCounted(t.Context(), "try", netip.MustParsePrefix("192.0.2.7/32"), 5, time.Hour)
+			return err
+		},
+	} {
+		wantErrorText(t, name, change(), "53100")
+	}
 }
 
 // A suspended account cannot record, whichever key it has and whatever the caches say, until it is resumed.

@@ -50,7 +50,8 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 	if until, ok := s.spent.Get(string(name)); ok && now.Before(until) {
 		return 0, until, nil
 	}
-	err = query(s.db, "take_use", named{"client": name, "now": now, "since": since, "limit": limit}).Scan(ctx, &uses)
+	args := named{"client": name, "now": now, "since": since, "limit": limit}
+	uses, err = only[int](ctx, query(s.db, "take_use", args))
 	if err == nil {
 		return uses, time.Time{}, nil
 	}

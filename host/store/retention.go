@@ -145,8 +145,7 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 	if err != nil {
 		return err
 	}
-	var detached bool
-	err = s.db.NewRaw("SELECT detach_partition(?, ?, ?)", month, string(cuts), pruneBatch).Scan(ctx, &detached)
+	detached, err := only[bool](ctx, s.db.NewRaw("SELECT detach_partition(?, ?, ?)", month, string(cuts), pruneBatch))
 	if err != nil || !detached {
 		return err
 	}

@@ -211,9 +211,8 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 		return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 	}
 	if row.AccountID != nil {
-		var disabled bool
 		args["account"] = *row.AccountID
-		err := query(conn, "endpoint_outcome", args).Scan(ctx, &disabled)
+		disabled, err := only[bool](ctx, query(conn, "endpoint_outcome", args))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 		}

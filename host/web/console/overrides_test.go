@@ -115,8 +115,7 @@ func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value strin
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
 	e, records := storetest.Parse(t, kind, value), make([]check.Record, n)
 	for i := range records {
-		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
-			s.clock.Now().UTC().Truncate(time.Millisecond))
+		records[i] = storetest.At(storetest.Decided(caller, e, verdict), s.clock.Now().UTC().Truncate(time.Millisecond))
 	}
 	expect.NoError(t, s.ledger().Append(t.Context(), records...))
 	return records[n-1].Decision.Ref
