@@ -124,6 +124,7 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}}
 	cfg.DialFunc = dialer.DialContext
+	cfg.OnNotice = keepWarning
 	keep := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		// A server that refuses writes is no longer the primary. The next connection may lead to the one that is.
@@ -238,19 +239,23 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 	go func() {
 		var r result
 		defer func() { done <- r }()
-		var conn bun.Conn
-		if conn, r.err = s.db.Conn(ctx); r.err != nil {
+		var conn *connection
+		if conn, r.err = acquire(ctx, s.db); r.err != nil {
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.release() }()
 		// A connection that is found closed now has not taken the statement.
-		if r.err = conn.PingContext(ctx); r.err != nil || !decided.CompareAndSwap(false, true) {
+		if r.err = conn.sql.PingContext(ctx); r.err != nil || !decided.CompareAndSwap(false, true) {
 			return
 		}
+		conn.forgetWarning()
 		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
 		// whatever the order of the locks within a function.
 		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
-			r.row, r.err = only[T](context.WithoutCancel(ctx), conn.NewRaw(statement, args))
+			r.row, r.err = only[T](context.WithoutCancel(ctx), conn.sql.NewRaw(statement, args))
+		}
+		if r.err == nil {
+			r.err = conn.warning()
 		}
 		var pg *pgconn.PgError
 		if r.err != nil && (!errors.As(r.err, &pg) || inDoubt(r.err)) && !errors.Is(r.err, sql.ErrNoRows) {

@@ -200,6 +200,12 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 		}
 	})
 	exec(t, conn, fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid)) // commits locally
+	created := async(func() error { return errOf(s.CreateKey(context.Background(), caller.Account, "local")) })
+	until(t, "the new key to wait for the standby", func() bool {
+		return value[bool](t, conn, "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) "+
+			"FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%add_key%'")
+	})
+	holds(t, errors.As(receive(t, "the new key", created), new(*check.DoubtError)), "a key that no standby has: no doubt")
 	until(t, "settling to wait for the standby", func() bool {
 		return value[int](t, conn, waiting+"'%ledger_settle%'") > 0
 	})

@@ -42,11 +42,6 @@ func connectLedger(url, direct string, connections int) (*bun.DB, error) {
 			TLSConfig: past.TLSConfig})
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	cfg.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
-		if n.SeverityUnlocalized == "WARNING" {
-			conn.CustomData()[warned] = n
-		}
-	}
 	pool := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect(func(_ context.Context, cfg *pgx.ConnConfig) error {
 		var connected atomic.Bool
 		dial := cfg.DialFunc
@@ -68,10 +63,7 @@ func connectLedger(url, direct string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
-// warned is the key of a connection's last warning.
-const warned = "warned"
-
-// connection is a connection of the ledger, taken from its pool.
+// connection is a connection that was taken from its pool.
 type connection struct {
 	sql bun.Conn
 	pg  *pgx.Conn
@@ -113,7 +105,7 @@ func (c *connection) abandon() {
 // query calls a function in one round trip, and scan with each row of its result. It does not use named prepared
 // statements, which poolers do not pass on.
 func (c *connection) query(function string, args []any, scan func(values [][]byte) error) error {
-	delete(c.pg.PgConn().CustomData(), warned)
+	c.forgetWarning()
 	r, err := call(context.Background(), c.pg, function, args)
 	if err != nil {
 		return err
@@ -129,8 +121,25 @@ func (c *connection) query(function string, args []any, scan func(values [][]byt
 	if err != nil {
 		return err
 	}
+	return c.warning()
+}
+
+// warned is the key of a connection's last warning.
+const warned = "warned"
+
+// keepWarning keeps a warning for warning.
+func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		conn.CustomData()[warned] = n
+	}
+}
+
+func (c *connection) forgetWarning() { delete(c.pg.PgConn().CustomData(), warned) }
+
+// warning returns an *inDoubtError if there was a warning since forgetWarning, such as "the transaction has already
+// committed locally, but might not have been replicated to the standby".
+func (c *connection) warning() error {
 	if n, ok := c.pg.PgConn().CustomData()[warned].(*pgconn.Notice); ok {
-		// Such as "the transaction has already committed locally, but might not have been replicated to the standby".
 		return &inDoubtError{(*pgconn.PgError)(n)}
 	}
 	return nil
