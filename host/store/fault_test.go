@@ -168,11 +168,8 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 	needsDirect(t)
 	dir := t.TempDir()
 	noError(t, os.Chmod(dir, 0o711))
-	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: dir, Logger: discard(), Offline: true})
-	if errors.Is(err, postgres.ErrNotInstalled) {
-		t.Skipf("this test needs Postgres: %v", err)
-	}
-	noError(t, err)
+	postgrestest.Database(t) // skips the test without Postgres
+	cluster := must(postgres.Open(t.Context(), postgres.Config{Dir: dir, Logger: discard(), Offline: true}))(t)
 	t.Cleanup(func() { noError(t, cluster.Close(context.Background())) })
 	s := open(t, cluster.URL(), nil)
 	noError(t, storetest.PutInForce(t.Context(), cluster.URL()))
@@ -205,7 +202,7 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 		return value[bool](t, conn, "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) "+
 			"FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%add_key%'")
 	})
-	holds(t, errors.As(receive(t, "the new key", created), new(*check.DoubtError)), "a key that no standby has: no doubt")
+	holds(t, errors.As(receive(t, "the new key", created), new(*check.DoubtError)), "a key without a standby: no doubt")
 	until(t, "settling to wait for the standby", func() bool {
 		return value[int](t, conn, waiting+"'%ledger_settle%'") > 0
 	})

@@ -89,8 +89,6 @@ func TestHasStrayHyphen(t *testing.T) {
 	} {
 		b := brand.Brand{Key: strings.ReplaceAll(written.written, "-", ""), Name: written.name}
 		m := match{Brand: &b, label: written.written, end: len(written.written)}
-		if m.hasStrayHyphen() != want {
-			t.Errorf("%s for %s: stray hyphen %v, want %v", written.written, written.name, !want, want)
-		}
+		expect.Equal(t, written.written+" for "+written.name+" has a stray hyphen", m.hasStrayHyphen(), want)
 	}
 }

@@ -61,16 +61,12 @@ func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
 	return layertest.Facts(t, registry.Case{Type: string(kind), Value: value})
 }
 
-func TestAbstainsWithoutName(t *testing.T) {
+func TestAbstains(t *testing.T) {
 	t.Parallel()
-	for name, facts := range map[string]sdk.Facts{
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
 		"no facts":      {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
-	} {
-		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-			t.Errorf("%s: Score(%v) = %+v, want it to abstain", name, facts, got)
-		}
-	}
+	})
 }
 
 // A brand's own domains score 0, even if they resemble another brand.

@@ -72,20 +72,14 @@ func TestMailDomainsClearLess(t *testing.T) {
 	}
 }
 
-func TestAbstainsWithoutAName(t *testing.T) {
+func TestAbstains(t *testing.T) {
 	t.Parallel()
-	for name, facts := range map[string]sdk.Facts{
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
 		"nothing known": {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
-		"mailbox provider": {
-			"domain.ascii": "gmail.com", "domain.registrable": "gmail.com", "domain.suffix_kind": "icann",
-			"email.provider": "google",
-		},
-	} {
-		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-			t.Errorf("%s: Score(%v) = %+v, want abstained without signals", name, facts, got)
-		}
-	}
+		"mailbox provider": {"domain.ascii": "gmail.com", "domain.registrable": "gmail.com",
+			"domain.suffix_kind": "icann", "email.provider": "google"},
+	})
 }
 
 // Machines of an owner's own domain do not raise its score, whatever their names, unless they are bait words.

@@ -53,15 +53,12 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 	}
 }
 
-func TestAbstainsWhenNothingIsKnown(t *testing.T) {
+func TestAbstains(t *testing.T) {
 	t.Parallel()
-	for _, c := range []registry.Case{
-		{Type: "domain", Value: "example.com"}, {Type: "email", Value: "jane@example.com"},
-	} {
-		if got := sdk.Run(Score, layertest.Facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
-			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
-		}
-	}
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
+		"a domain": layertest.Facts(t, registry.Case{Type: "domain", Value: "example.com"}),
+		"an email": layertest.Facts(t, registry.Case{Type: "email", Value: "jane@example.com"}),
+	})
 }
 
 // TestOlderScoresLess checks that points fall as a registration gets older.

@@ -15,15 +15,12 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-func TestAbstainsWithoutNumber(t *testing.T) {
+func TestAbstains(t *testing.T) {
 	t.Parallel()
-	for _, facts := range []sdk.Facts{
-		{"entity.type": "phone", "entity.country": "FR"},
-		{"phone.e164": "+10123456789", "phone.valid": "no", "phone.type": "unknown"},
-	} {
-		got := sdk.Run(Score, facts)
-		expect.That(t, got.Outcome == sdk.Abstained, "outcome %d for %v, want abstained", got.Outcome, facts)
-	}
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
+		"no number":       {"entity.type": "phone", "entity.country": "FR"},
+		"no valid number": {"phone.e164": "+10123456789", "phone.valid": "no", "phone.type": "unknown"},
+	})
 }
 
 // TestGuessedCountryCountsHalf checks that evidence that depends on a guessed country counts half.

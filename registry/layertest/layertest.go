@@ -92,6 +92,15 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	}
 }
 
+// Abstains asserts that layer abstains, without signals, on facts that say nothing it can judge. The facts have names.
+func Abstains(t *testing.T, layer sdk.Layer, unknown map[string]sdk.Facts) {
+	t.Helper()
+	for name, facts := range unknown {
+		got := sdk.Run(layer, facts)
+		expect.That(t, got.Outcome == sdk.Abstained && len(got.Signals) == 0, "%s: %+v, want it to abstain", name, got)
+	}
+}
+
 // checkHostileCharacters asserts that an entity cannot make a host refuse the layer's answer. It runs the cases again
 // with values that contain characters that texts must not contain, or that begin like a text of the host.
 func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {

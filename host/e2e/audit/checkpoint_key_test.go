@@ -50,9 +50,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	tree := expect.Value(key.OpenSigned(signed))(t)
 	promise := expect.Value(signer.SignPromise(audit.Promise{Until: time.Unix(1, 0)}))(t)
 	opened := expect.Value(key.OpenPromise(promise))(t)
-	if !tree.Replaced.IsZero() || !opened.Replaced.IsZero() || len(signer.Statements()) != 2 {
-		t.Errorf("%+v, %+v, %q", tree, opened, signer.Statements())
-	}
+	expect.That(t, tree.Replaced.IsZero() && opened.Replaced.IsZero() && len(signer.Statements()) == 2, "%+v, %+v, %q",
+		tree, opened, signer.Statements())
 	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(),
 		[]byte(promise))
 	expect.ErrorText(t, "a promise", err, "the text is not a checkpoint")

@@ -116,9 +116,8 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 			}
 		}
 		expect.NoDiff(t, "observed and predicted", want, got)
-		if report.Flips() != flips || (flips > 0) != c.flips {
-			t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
-		}
+		expect.That(t, report.Flips() == flips && (flips > 0) == c.flips, "%d flips, predicted %d; want any: %v", flips,
+			report.Flips(), c.flips)
 		causes := 0
 		for _, s := range report.Signals {
 			causes += s.Flips

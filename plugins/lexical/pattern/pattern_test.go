@@ -67,9 +67,8 @@ func TestWording(t *testing.T) {
 		t.Errorf("found %q, %d left of the name, %+v; want %q, 1", got, n.inLeft, n.Words(), want)
 	}
 	for i, theme := range []Theme{Credentials, Wallet, Credentials} {
-		if !n.Words()[i].Serves(theme) || n.Words()[i].Serves(Pets) {
-			t.Errorf("%s does not serve theme %d alone", n.Words()[i].Text, theme)
-		}
+		expect.That(t, n.Words()[i].Serves(theme) && !n.Words()[i].Serves(Pets), "%s does not serve theme %d alone",
+			n.Words()[i].Text, theme)
 	}
 	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 || n.inLeft != 0 {
 		t.Errorf("an honest name has the words %v", n.Words())
