@@ -76,13 +76,13 @@ CREATE TABLE rate_uses (
     used_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Recent uses of the no-key endpoint by each client. The client's address is stored as a keyed hash.
+-- Recent uses by each client of the no-key endpoint and other actions. The client's address is stored as a keyed hash.
 CREATE TABLE public_uses (
-    client    bytea PRIMARY KEY,
-    uses      timestamptz[] NOT NULL,
-    last_used timestamptz NOT NULL
+    client     bytea PRIMARY KEY,
+    uses       timestamptz[] NOT NULL,
+    expires_at timestamptz NOT NULL -- when the last use leaves the action's window
 );
-CREATE INDEX public_uses_by_age ON public_uses (last_used);
+CREATE INDEX public_uses_by_age ON public_uses (expires_at);
 
 -- Signing in --------------------------------------------------------------------------------------------------------
 --

@@ -25,7 +25,7 @@ func Country(s string) (string, error) {
 	switch code := strings.ToUpper(s); {
 	case s == "":
 		return union, nil
-	case len(s) == 2 && (code == union || listsCode(assigned, code) || listsCode(unofficial, code)):
+	case len(s) == 2 && len(code) == 2 && (code == union || listsCode(assigned, code) || listsCode(unofficial, code)):
 		return code, nil
 	case code == "UK": // reserved in ISO 3166-1 for the United Kingdom
 		return "GB", nil

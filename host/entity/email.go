@@ -27,12 +27,12 @@ func readEmail(text, _ string, facts Facts) (string, error) {
 		return "", refuse("has a local part longer than %d bytes", maxLocalBytes)
 	}
 	// Compose before checking, because NFC turns some characters into ASCII punctuation (U+037E into ';').
-	host = strings.TrimRight(host, ".")
-	mailbox, quoted, err := readLocal(norm.NFC.String(local), looseDots[strings.ToLower(host)])
+	rootless := strings.TrimSuffix(host, ".")
+	mailbox, quoted, err := readLocal(norm.NFC.String(local), looseDots[strings.ToLower(rootless)])
 	if err != nil {
 		return "", err
 	}
-	if host == "" {
+	if rootless == "" {
 		return "", refuse("has no domain after the '@'")
 	}
 	written, err := readMailDomain(host, Facts{})

@@ -30,7 +30,7 @@ func TestEmailFacts(t *testing.T) {
 		"Proton alias": {"jane@pm.me", "jane@protonmail.com", Facts{
 			"email.address": "jane@pm.me", "email.provider": "proton"}},
 		"typo domain not repaired": {"jane@gmai.com", "jane@gmai.com", Facts{"email.provider": ""}},
-		"trailing dots":            {"jane@example.com..", "jane@example.com", nil},
+		"trailing dot":             {"jane@example.com.", "jane@example.com", nil},
 		"IDN": {"jane@bücher.de", "jane@xn--bcher-kva.de", Facts{
 			"email.address": "jane@xn--bcher-kva.de", "domain.unicode": "bücher.de"}},
 		"Unicode local":          {"JOSE\u0301@example.com", "josé@example.com", Facts{"email.local": "JOSE\u0301"}},
@@ -60,7 +60,8 @@ func TestEmailRefused(t *testing.T) {
 		"two @":                 {"a@b@example.com", "", "more than one '@'"},
 		"no local":              {"@example.com", "", "nothing before"},
 		"no domain":             {"jane@", "", "no domain after"},
-		"only dots":             {"jane@...", "", "no domain after"},
+		"only dots":             {"jane@...", "", "empty label"},
+		"two dots at the end":   {"jane@example.com..", "", "empty label"},
 		"local of 65 bytes":     {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
 		"over 64 in lower case": {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
 		"tag over 64":           {"a+" + strings.Repeat("b", 63) + "@example.com", "", "longer than 64 bytes"},

@@ -170,7 +170,7 @@ func TestCountry(t *testing.T) {
 		"xk": "XK", "AC": "AC", "uk": "GB"} {
 		expect.Equal(t, "Country of "+in, expect.Value(Country(in))(t), want)
 	}
-	for _, in := range []string{"QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
+	for _, in := range []string{"QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ſ", "ı", "ﬁ", "001", "A\x00", "zz"} {
 		got, err := Country(in)
 		var invalid *InvalidError
 		expect.That(t, errors.As(err, &invalid) && invalid.Field == "region.country",

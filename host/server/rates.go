@@ -111,5 +111,10 @@ func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, 
 	return p.store.TakePublic(ctx, client)
 }
 
+// GiveBack implements api.Public.
+func (p publicLimit) GiveBack(ctx context.Context, client netip.Prefix) error {
+	return p.store.GiveBack(ctx, client)
+}
+
 // Caller implements api.Public.
 func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }

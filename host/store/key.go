@@ -189,7 +189,8 @@ func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
 }
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
-// for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
+// for a few seconds, which is harmless because the transaction that records a check validates the key again, and so does
+// Confirm. It fails
 // with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if the database does
 // not respond, or with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
@@ -233,6 +234,12 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	}
 	s.callers.Put(hash, found, 0)
 	return found.Caller, found.err
+}
+
+// Confirm reads the caller's key again. It fails with check.ErrUnauthorized or check.ErrSuspended.
+func (s *Store) Confirm(ctx context.Context, caller check.Caller) error {
+	_, err := s.findRequester(ctx, s.db, caller)
+	return withOutage(wrap(err, "confirming key"))
 }
 
 // Recall is Authenticate without a query. known is false if the key is not cached.

@@ -33,6 +33,8 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), key.Secret); err != nil {
 		t.Fatalf("the first host should still have the key in its cache, so that only the ledger rejects it: %v", err)
 	}
+	wantError(t, "confirming it", a.Confirm(t.Context(), caller), check.ErrUnauthorized)
+	noError(t, a.Confirm(t.Context(), spare))
 	wantError(t, "append with a revoked key", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	wantError(t, "append with the account's other key", l.Append(t.Context(), allowed(t, spare)), nil)
 	a.ForgetCallers()

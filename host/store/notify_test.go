@@ -230,7 +230,7 @@ func TestPrune(t *testing.T) {
 	conn := session(t, s.url)
 	tables := []struct{ name, columns, values, age string }{
 		{"rate_uses", "name, used, used_at", "n, 1, old", "1 min"},
-		{"public_uses", "client, uses, last_used", "int4send(n), '{}', old", "1 hour"},
+		{"public_uses", "client, uses, expires_at", "int4send(n), '{}', old", "0"},
 		{"sessions", "id, hash, account_id, began_at, used_at, proved_at, expires_at, browser, network",
 			"n, int4send(n), '', old, old, old, old, '', ''", "0"},
 		{"sign_in_links", "hash, account_id, recovers, expires_at", "int4send(n), '', false, old", "0"},

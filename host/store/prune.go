@@ -43,7 +43,7 @@ type expiry struct {
 // ThinCheckpoints.
 var retention = []expiry{
 	{"rate_uses", "", "", "used_at <= ?before", time.Minute},
-	{"public_uses", "", "", "last_used <= ?before", publicWindow},
+	{"public_uses", "", "", "expires_at <= ?before", 0},
 	{"sessions", "", "", "expires_at <= ?before", 0},
 	{"sign_in_links", "", "", "expires_at <= ?before", 0},
 	{"hosts", "", "", "seen_at < ?before", time.Hour}, // their process was killed

@@ -32,8 +32,7 @@ func (s *Store) PublicSpent(client netip.Prefix) (until time.Time, spent bool) {
 	return until, spent && s.now().Before(until)
 }
 
-// Take counts a client's use of an action that is limited to limit uses in a sliding window of at most an hour, exactly
-// across hosts. If the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use
+// Take counts a client's use of an action that is limited to limit uses in a sliding window, exactly across hosts. If the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use
 // is possible. Until then, further uses cost no query.
 func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, limit int,
 	window time.Duration) (resetAt time.Time, ok bool, err error) {
@@ -50,7 +49,7 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 	if until, ok := s.spent.Get(string(name)); ok && now.Before(until) {
 		return 0, until, nil
 	}
-	args := named{"client": name, "now": now, "since": since, "limit": limit}
+	args := named{"client": name, "now": now, "expires": now.Add(window), "since": since, "limit": limit}
 	uses, err = only[int](ctx, query(s.db, "take_use", args))
 	if err == nil {
 		return uses, time.Time{}, nil
@@ -67,6 +66,15 @@ func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Pre
 	resetAt = oldest.Add(window).UTC()
 	s.spent.Put(string(name), resetAt, 1)
 	return 0, resetAt, nil
+}
+
+// GiveBack uncounts a client's latest use of the endpoint without a key.
+func (s *Store) GiveBack(ctx context.Context, client netip.Prefix) error {
+	name := s.clientName("", client)
+	_, err := s.db.NewRaw("UPDATE public_uses SET uses = trim_array(uses, 1) WHERE client = ? AND uses <> '{}'", name).
+		Exec(ctx)
+	s.spent.Forget(string(name))
+	return withOutage(wrap(err, "giving back a client's use"))
 }
 
 // clientName returns the keyed hash that identifies a client and an action, so that the database holds no addresses.

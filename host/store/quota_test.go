@@ -312,6 +312,9 @@ func TestUsesWithinAnHour(t *testing.T) {
 		take("within the limit", time.Duration(i)*time.Minute, true, 0)
 	}
 	take("over the limit", 10*time.Minute, false, time.Hour)
+	noError(t, s.GiveBack(t.Context(), client))
+	take("in place of one given back", 9*time.Minute, true, 0)
+	take("over the limit again", 10*time.Minute, false, time.Hour)
 	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
 	take("when the first is an hour old", time.Hour, true, 0)
 	take("with the second as the oldest", time.Hour, false, time.Hour+time.Minute)
@@ -319,6 +322,12 @@ func TestUsesWithinAnHour(t *testing.T) {
 	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
 	take("hours later", 5*time.Hour, true, 0)
 	expect(t, "stored uses", one[int](t, s, "SELECT cardinality(uses) FROM public_uses"), 1)
+	for _, first := range []bool{true, false} { // a longer window outlasts pruning
+		_, ok, err := s.Take(t.Context(), "a day ", client, 1, 24*time.Hour)
+		holds(t, err == nil && ok == first, "a use a day: %v, %v, want %v", ok, err, first)
+		now = now.Add(23 * time.Hour)
+		noError(t, s.Prune(t.Context()))
+	}
 }
 
 // Of many who present the same key or link at once, one signs in.

@@ -96,7 +96,7 @@ func (c Cursor) String() string { return c.At.UTC().Format(check.TimeFormat) + "
 func ParseCursor(text string) (Cursor, error) {
 	at, ref, _ := strings.Cut(text, "_")
 	t, err := time.Parse(check.TimeFormat, at)
-	if err != nil || privacy.ValidateRef("after", ref) != nil {
+	if err != nil || t.Year() < 1 || privacy.ValidateRef("after", ref) != nil {
 		return Cursor{}, &entity.InvalidError{Field: "after", Reason: "must be the next of the page before"}
 	}
 	return Cursor{t, ref}, nil

@@ -16,6 +16,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/internal/internet"
+	"assay/host/web/refusal"
 )
 
 // result is the body of a successful check (contract section 2.2).
@@ -108,10 +109,24 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	answers, err := s.scoreCheck(work, c.Context(), request)
 	end()
 	if err != nil {
-		return err
+		return s.uncount(c.Context(), err)
 	}
 	write(c.Context(), fasthttp.StatusOK, renderCheck(answers))
 	return nil
+}
+
+// uncount gives back the use of a check that ended with err, if that is answered with 503, which counts nothing (contract
+// section 7). It returns err.
+func (s *Server) uncount(ctx *fasthttp.RequestCtx, err error) error {
+	if r := refusal.Of(err); r == nil || r.Status != fasthttp.StatusServiceUnavailable {
+		return err
+	}
+	work, cancel := context.WithTimeout(s.all, lookupTimeout)
+	defer cancel()
+	if failed := s.cfg.Public.GiveBack(work, s.Client(ctx)); failed != nil {
+		s.cfg.Logger.Warn("a check was refused, and its use without a key stays counted", "error", failed)
+	}
+	return err
 }
 
 // countPublic counts a use without a key.
@@ -277,6 +292,15 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 		return caller, err
 	})
 	return found.(check.Caller), err
+}
+
+// confirm fails if the caller's key ended while it was remembered. Everything that answers without another statement that
+// looks at the key calls it, so that no answer follows a revocation.
+func (s *Server) confirm(work context.Context, caller check.Caller) error {
+	if s.recall == nil {
+		return nil
+	}
+	return s.recall.Confirm(work, caller)
 }
 
 // isPlausibleKey reports whether key is short, printable ASCII, so that later steps need not handle anything else.

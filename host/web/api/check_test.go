@@ -208,6 +208,12 @@ func TestLargestBatch(t *testing.T) {
 	s.check(t, blanks[:maxBody+1]).is(t, "a single check", 413, exceeds)
 	s.send(t, "POST", "/api/check", blanks[:maxBody+1]).is(t, "an oversize body without a key", 413, exceeds)
 	s.batch(t, blanks+" ").is(t, "a batch", 413, fmt.Sprintf("the body exceeds %d bytes", maxBatchBody))
+	for target, limit := range map[string]int{"http://assay.example" + batchPath + "?a=/": maxBatchBody,
+		"/x://a" + batchPath: maxBody, "http://assay.example": maxBody} {
+		var h fasthttp.RequestHeader
+		h.SetRequestURI(target)
+		expect.Equal(t, "limit of "+target, bodyLimit(&h), limit)
+	}
 }
 
 func prefixes(list ...string) (ps []netip.Prefix) {
@@ -259,6 +265,26 @@ func TestPublicLimit(t *testing.T) {
 	expect.Equal(t, "Retry-After at the end of the hour", late.header.Get("Retry-After"), "1")
 	for _, req := range s.checker.requests() {
 		expect.Equal(t, "checked for account", req.Caller.Account, "acct_public")
+	}
+}
+
+// publicOf is a limit of which every check ends like those of an account.
+type publicOf struct {
+	*public
+	account string
+}
+
+func (r publicOf) Caller() check.Caller {
+	return check.Caller{Account: r.account, Plan: check.PublicPlan()}
+}
+
+// A 503 counts nothing.
+func TestRefusedPublicChecksAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for account, want := range map[string]int{busyKey: 0, lateKey: 0, failKey: 1} {
+		p := &public{limit: 1}
+		start(t, Config{Public: publicOf{p, account}}).send(t, "POST", "/api/check-public", exampleBody)
+		expect.Equal(t, account+": uses counted", p.uses("127.0.0.1/32"), want)
 	}
 }
 

@@ -119,8 +119,8 @@ func timeOf(text, field string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1 || t.Year() > 9999 {
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // what the database can compare
 		return t, &entity.InvalidError{Field: field, Reason: "must be a time such as 2026-01-15T10:30:00Z"}
 	}
-	return t.UTC(), nil
+	return t, nil
 }

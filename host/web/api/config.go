@@ -32,6 +32,9 @@ type Keys interface {
 type KeyMemory interface {
 	// Recall is Authenticate without a wait. known is false if Authenticate must be called to learn the answer.
 	Recall(presented string) (caller check.Caller, known bool, err error)
+	// Confirm asks whether a caller that may be remembered is still valid. It returns check.ErrUnauthorized if the key
+	// ended meanwhile.
+	Confirm(ctx context.Context, caller check.Caller) error
 }
 
 // Public limits the endpoint that needs no key.
@@ -40,6 +43,8 @@ type Public interface {
 	// can try again. It returns an *admission.RateError if too many clients use it. The client is a /32 (IPv4), a /64
 	// (IPv6), or the zero Prefix if the connection has no IP address.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
+	// GiveBack uncounts the client's latest use.
+	GiveBack(ctx context.Context, client netip.Prefix) error
 	// Caller returns the caller of checks without a key.
 	Caller() check.Caller
 }

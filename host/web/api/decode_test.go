@@ -250,6 +250,8 @@ func TestInvalidRequests(t *testing.T) {
 		{search, `{"key":"key\u0000"}`, "key: must be the id of an API key"},
 		{search, `{"key":"` + strings.Repeat("k", 65) + `"}`, "key: must be the id of an API key"},
 		{search, `{"from":"yesterday"}`, "from: must be a time such as 2026-01-15T10:30:00Z"},
+		{search, `{"until":"0001-01-01T00:00:00+01:00"}`, "until: must be a time such as 2026-01-15T10:30:00Z"},
+		{search, `{"after":"0000-01-01T00:00:00.000Z_` + knownRef + `"}`, first},
 		{search, `{"limit":0}`, page}, {search, `{"limit":1001}`, page}, {search, `{"limit":"5"}`, page},
 		{search, `{"after":"x"}`, first}, {search, `{"after":"` + knownRef + `"}`, first},
 		{search, `{"after":"2026-01-15T10:30:00.123Z_chk_%"}`, first},

@@ -98,6 +98,9 @@ func (s *Server) answerEvents(work context.Context, c *fiber.Ctx, caller check.C
 	if err != nil {
 		return err
 	}
+	if err := s.confirm(work, caller); err != nil {
+		return err
+	}
 	found, err := s.cfg.Events.After(work, caller.Account, after, int(limit)+1)
 	if err != nil {
 		return err

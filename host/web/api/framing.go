@@ -31,7 +31,11 @@ func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 
 // bodyLimit returns the maximum size of a request's body in bytes.
 func bodyLimit(h *fasthttp.RequestHeader) int {
-	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
+	path := h.RequestURI()
+	if _, rest, absolute := bytes.Cut(path, []byte("://")); absolute && path[0] != '/' {
+		path = rest[max(0, bytes.IndexByte(rest, '/')):]
+	}
+	path, _, _ = bytes.Cut(path, []byte("?"))
 	switch string(path) {
 	case batchPath:
 		return maxBatchBody

@@ -58,6 +58,10 @@ func (s *Server) answerOnce(
 	}
 	if caller.Limits.Test { // records nothing, so nothing is kept
 		once = nil
+		confirm := func() error { return s.confirm(work, caller) }
+		if err := s.shared(s.keptLookups, caller, confirm); err != nil {
+			return nil, err
+		}
 	}
 	defer current(ctx).part("check")()
 	const maxAttempts = 3
@@ -100,7 +104,9 @@ func (s *Server) replay(work context.Context, ctx *fasthttp.RequestCtx, caller c
 	}
 	var answer []byte
 	err = s.shared(s.keptLookups, caller, func() (err error) {
-		answer, err = s.cfg.Answers.Kept(work, caller.Account, once)
+		if answer, err = s.cfg.Answers.Kept(work, caller.Account, once); answer != nil && err == nil {
+			err = s.confirm(work, caller)
+		}
 		return err
 	})
 	if err != nil || answer == nil {

@@ -44,6 +44,9 @@ func (s *Server) addOverride(c *fiber.Ctx) error {
 func (s *Server) listOverrides(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		return s.shared(s.events, caller, func() error {
+			if err := s.confirm(work, caller); err != nil {
+				return err
+			}
 			list, err := s.cfg.Overrides.Overrides(work, caller.Account)
 			for i := range list {
 				list[i].Account = ""

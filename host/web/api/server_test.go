@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/registry/expect"
 )
@@ -29,6 +30,7 @@ const (
 	failKey  = "key-fail"
 	panicKey = "key-panic"
 	downKey  = "key-down" // the key store is unavailable
+	testKey  = "key-test"
 )
 
 // patience ends tests that hang.
@@ -116,6 +118,8 @@ type keys struct{}
 
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
 	switch presented {
+	case testKey:
+		return check.Caller{Account: presented, Limits: apikey.Limits{Test: true}}, nil
 	case goodKey, freeKey, usedKey, spentKey, busyKey, lateKey, failKey, panicKey:
 		plan := check.Plan{Name: "pro", Privacy: true, Cents: 1}
 		if presented == freeKey {
@@ -149,6 +153,13 @@ func (p *public) Take(_ context.Context, client netip.Prefix) (time.Time, bool, 
 	}
 	p.used[client]++
 	return nextHour, p.used[client] <= p.limit, nil
+}
+
+func (p *public) GiveBack(_ context.Context, client netip.Prefix) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used[client]--
+	return nil
 }
 
 func (p *public) Caller() check.Caller {

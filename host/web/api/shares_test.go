@@ -223,6 +223,20 @@ func (remembering) Recall(presented string) (check.Caller, bool, error) {
 	return caller, true, err
 }
 
+func (remembering) Confirm(context.Context, check.Caller) error { return check.ErrUnauthorized }
+
+// Nothing is answered for a remembered key that was revoked.
+func TestRevokedKeysThatAreRemembered(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{kept: map[string]*check.Once{goodKey + " k": {
+		Request: []byte("/api/check\n" + exampleBody), Answer: []byte(`{}`)}}}
+	s := start(t, Config{Checker: c, Answers: c, Keys: remembering{noLookups(t)}})
+	s.ask(t, goodKey, "POST /api/check", exampleBody, onceHeader, "k").is(t, "a replay", 401)
+	s.ask(t, goodKey, "GET /api/events", "").is(t, "events", 401)
+	s.ask(t, goodKey, "GET /api/overrides", "").is(t, "overrides", 401)
+	s.ask(t, testKey, "POST /api/check", exampleBody).is(t, "a test key", 401)
+}
+
 // A remembered key needs no look-up, and so no slot for one.
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()

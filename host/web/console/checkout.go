@@ -22,10 +22,12 @@ const TestCheckoutPath = "/checkout/test/"
 const (
 	donePath         = "/checkout/done"
 	maxOpenCheckouts = 5 // checkouts that a browser's cookie remembers
-	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits. A
-	// browser or account has one open page, so visitors of one network need no limit.
-	maxCheckouts    = 60
-	checkoutsWindow = time.Minute
+	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits, and of
+	// one network, so that it leaves some to others. Half of all is enough for an office: a browser or account has one
+	// open page.
+	maxCheckouts        = 60
+	maxNetworkCheckouts = maxCheckouts / 2
+	checkoutsWindow     = time.Minute
 
 	// Free keys of one network: after the first ones, each waits longer than the one before.
 	maxFreeKeysAnHour = 12
@@ -47,16 +49,15 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	}
 	plan := field(ctx, "plan")
 	var pause time.Duration
-	if offer, ok := billing.OfferOf(plan); ok && offer.Cents == 0 && account == "" {
-		if pause, err = c.takeFreeKey(work(ctx), c.cfg.Client(ctx.Context())); err != nil {
-			return err
-		}
-	} else if _, ok, err := c.cfg.Store.Take(work(ctx), "checkouts", netip.Prefix{}, maxCheckouts,
-		checkoutsWindow); err != nil {
+	switch offer, known := billing.OfferOf(plan); {
+	case !known: // Subscribe refuses it, so it uses up nothing
+	case offer.Cents == 0 && account == "":
+		pause, err = c.takeFreeKey(work(ctx), c.cfg.Client(ctx.Context()))
+	default:
+		err = c.takeCheckout(work(ctx), internet.Network(c.cfg.Client(ctx.Context())))
+	}
+	if err != nil {
 		return err
-	} else if !ok {
-		return refusal.Page(fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was "+
-			"charged; please try again in a minute.")
 	}
 	earlier := c.checkouts(ctx)
 	checkout, err := c.cfg.Billing.Subscribe(work(ctx), billing.Order{
@@ -80,6 +81,19 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
+}
+
+// takeCheckout counts a checkout of a network, and of all visitors.
+func (c *Console) takeCheckout(ctx context.Context, network netip.Prefix) error {
+	_, ok, err := c.cfg.Store.Take(ctx, "checkout ", network, maxNetworkCheckouts, checkoutsWindow)
+	if err == nil && ok {
+		_, ok, err = c.cfg.Store.Take(ctx, "checkouts", netip.Prefix{}, maxCheckouts, checkoutsWindow)
+	}
+	if err == nil && !ok {
+		err = refusal.Page(fiber.StatusServiceUnavailable, "Many people are subscribing at the moment. Nothing was "+
+			"charged; please try again in a minute.")
+	}
+	return err
 }
 
 // takeFreeKey counts a free key of the client's network, and returns how long the key must wait, because addresses of

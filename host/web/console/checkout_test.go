@@ -242,11 +242,20 @@ func TestCheckoutBudget(t *testing.T) {
 		v.header.Set("X-Test-Client", client)
 		return v.post("/subscribe", "plan", "pro")
 	}
-	for range maxCheckouts {
+	const full = "Many people are subscribing at the moment."
+	for range maxNetworkCheckouts {
 		begin("192.0.2.1/32").is(303)
 	}
-	begin("192.0.3.1/32").is(503, "Many people are subscribing at the moment.")
+	begin("192.0.2.2/32").is(503, full) // its network has begun its part
+	for range maxCheckouts - maxNetworkCheckouts {
+		begin("192.0.3.1/32").is(303)
+	}
+	begin("192.0.4.1/32").is(503, full)
 	s.clock.Add(checkoutsWindow)
+	begin("192.0.2.1/32").is(303)
+	for range maxCheckouts { // what is for no plan counts nothing
+		s.visit(t).alone().post("/subscribe", "plan", "x").is(400)
+	}
 	begin("192.0.2.1/32").is(303)
 }
 

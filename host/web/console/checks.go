@@ -47,7 +47,7 @@ func (f checkFilter) query() (q decision.Query, err error) {
 			continue
 		}
 		t, err := time.Parse(time.DateOnly, day.text)
-		if err != nil {
+		if err != nil || t.Year() < 1 {
 			return q, &entity.InvalidError{Field: day.name, Reason: "must be a day such as 2026-01-31"}
 		}
 		*day.into = t.AddDate(0, 0, day.add)

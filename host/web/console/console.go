@@ -55,6 +55,8 @@ type Public interface {
 	// Take counts one use by the client. If the client has reached the limit, ok is false and resetAt is when the next
 	// use is possible. It returns an *admission.RateError if too many clients use it.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
+	// GiveBack uncounts the client's latest use, because its check was refused.
+	GiveBack(ctx context.Context, client netip.Prefix) error
 	// Caller returns the account that checks without a key are recorded for.
 	Caller() check.Caller
 }

@@ -52,6 +52,11 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		return c.showLanding(ctx, form)
 	}
 	decision, err := c.cfg.Checker.Check(work(ctx), request)
+	if r := refusal.Of(err); r != nil && r.Status == fiber.StatusServiceUnavailable { // which counts nothing
+		if failed := c.cfg.Public.GiveBack(work(ctx), c.cfg.Client(ctx.Context())); failed != nil {
+			c.cfg.Logger.Warn("a check was refused, and its use without a key stays counted", "error", failed)
+		}
+	}
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
 	}
