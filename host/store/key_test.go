@@ -250,6 +250,11 @@ func TestUsesWithoutChecks(t *testing.T) {
 	wantError(t, "storing without a database", s.SaveKeyUses(ended), context.Canceled)
 	noError(t, s.SaveKeyUses(t.Context()))
 	expect(t, "the last use after a failure", lastUse(), now)
+	for _, want := range []int{1, 0} { // with the key, and after it
+		noError(t, s.Prune(t.Context()))
+		expect(t, "last uses", one[int](t, s, "SELECT count(*) FROM key_uses"), want)
+		must(s.db.Exec("DELETE FROM api_keys"))(t)
+	}
 }
 
 func TestKeysOfAccounts(t *testing.T) {

@@ -51,6 +51,7 @@ var retention = []expiry{
 	{"overrides", "", "", "expires_at < ?before", overrideRetention}, // the audit log records when they expired
 	{"registrations", "", "", "fetched_at < ?before", registrationMaxAge},
 	{"api_keys", "", "", "state <> 'valid' AND ended_at < ?before OR expires_at < ?before", keyRetention},
+	{"key_uses", "key_id", "", "NOT EXISTS (SELECT FROM api_keys AS k WHERE k.id = key_uses.key_id)", 0},
 	{"billing_checkouts", "", "", "created_at < ?before", billing.ClaimLife},
 	{"billing_tabs", "", "", "created_at < ?before", billing.ClaimLife},
 	{"billing_declines", "", "", "declined_at < ?before", billing.DeclineWindow},
