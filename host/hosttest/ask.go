@@ -52,13 +52,6 @@ func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (statu
 	return status, decoded(t, text)
 }
 
-// AskOnce is SendOnce for an answer that is an object.
-func AskOnce(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
-	t.Helper()
-	status, text := SendOnce(t, host, key, method, path, body)
-	return status, decoded(t, text)
-}
-
 func decoded(t *testing.T, text string) (answer map[string]any) {
 	t.Helper()
 	err := json.Unmarshal([]byte(text), &answer)
