@@ -74,7 +74,7 @@ type Collector interface {
 	// an *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
 	// sources concerned by the first part of their facts' names (dns, rdap, ...), after UntrustedSource if the third
 	// party answers falsely. Collect makes only the lookups that the wanted facts need, and returns no later than ctx
-	// ends.
+	// ends. Lookups that are limited count for admission.Holder(ctx) or, if that is empty, for account.
 	Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (facts entity.Facts,
 		unanswered []string, err error)
 }
@@ -328,7 +328,7 @@ func (c *Checker) collect(
 	if c.Collector == nil || len(wanted) == 0 {
 		return nil, nil, nil
 	}
-	return c.Collector.Collect(ctx, p.account, p.scored, wanted)
+	return c.Collector.Collect(admission.WithHolder(ctx, p.share), p.account, p.scored, wanted)
 }
 
 // decide runs the lineup's layers on the scored entity and fuses their results. Its error is an *UnavailableError.

@@ -3,11 +3,13 @@ package check_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry/expect"
@@ -130,11 +132,13 @@ func (f collectorFunc) Collect(
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.caller.Key, f.caller.Plan.Cents, f.caller.Network = "", 0, netip.MustParsePrefix("192.0.2.0/24")
 	var wanted []string
 	lookups := 0
 	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, w []string) (entity.Facts, []string) {
 		_, ok := ctx.Deadline()
 		expect.That(t, ok, "lookups have no deadline")
+		expect.Equal(t, "the holder of the lookups", admission.Holder(ctx), "acct_1|192.0.2.0/24")
 		wanted = w
 		lookups++
 		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap", "untrusted:dns"}

@@ -9,6 +9,7 @@ import (
 // parsed holds the entities of a request.
 type parsed struct {
 	account string // the caller's; empty if there is none
+	share   string // Caller.Share; empty for the account's
 	scored  entity.Entity
 	query   string // scored's value as it was sent
 	linked  []entity.Entity
@@ -30,7 +31,7 @@ func (r Request) Validate() error {
 // parseCovered parses a request whose scored entity the caller's plan must cover.
 func parseCovered(req Request) (parsed, error) {
 	p, err := parse(req)
-	p.account = req.Caller.Account
+	p.account, p.share = req.Caller.Account, req.Caller.Share()
 	if err == nil && !req.Caller.Plan.Covers(p.scored.Type) {
 		err = &PlanError{Plan: req.Caller.Plan.Name, Type: p.scored.Type}
 	}

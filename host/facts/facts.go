@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
 )
@@ -122,6 +123,7 @@ func (c *Collector) Collect(
 	ctx context.Context, account string, e entity.Entity, wanted []string,
 ) (found entity.Facts, silent []string, err error) {
 	ctx = context.WithValue(ctx, accountKey{}, account)
+	ctx = admission.WithHolder(ctx, cmp.Or(admission.Holder(ctx), account))
 	wants := func(fact string) bool {
 		_, ok := slices.BinarySearch(wanted, fact)
 		return ok

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
@@ -99,6 +100,21 @@ func TestCollect(t *testing.T) {
 		expect.NoDiff(t, "found", tc.found, found)
 		expect.That(t, slices.Equal(tc.silent, silent), "silent: %v, want %v", silent, tc.silent)
 	})
+}
+
+// Lookups count for whoever the context names, else for the account.
+func TestHolder(t *testing.T) {
+	t.Parallel()
+	var holder string
+	c := collector(t, fake{"dns", func(ctx context.Context, _ func(string) bool) (entity.Facts, error) {
+		holder = admission.Holder(ctx)
+		return nil, nil
+	}})
+	for named, want := range map[string]string{"": "acct_1", "network": "network"} {
+		_, _, err := c.Collect(admission.WithHolder(t.Context(), named), "acct_1", entity.Entity{}, []string{"dns.a"})
+		expect.NoError(t, err)
+		expect.Equal(t, "holder", holder, want)
+	}
 }
 
 // TestEndOfCheck checks that no facts are missing because the check's time is over: the check is refused, even if a

@@ -1,6 +1,9 @@
 package admission
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Shares are slots for requests. A holder may take a slot only while it holds fewer than are free: a single holder
 // takes up to half of the slots, each of k holders up to one in k+1, and a newcomer always finds a free slot.
@@ -36,4 +39,18 @@ func (s *Shares) release(holder string) {
 	if s.held[holder]--; s.held[holder] == 0 {
 		delete(s.held, holder)
 	}
+}
+
+// holderKey is the key of a holder in a context.
+type holderKey struct{}
+
+// WithHolder returns a context for work that takes slots of a holder.
+func WithHolder(ctx context.Context, holder string) context.Context {
+	return context.WithValue(ctx, holderKey{}, holder)
+}
+
+// Holder returns the holder whose slots the context's work takes, or "".
+func Holder(ctx context.Context) string {
+	holder, _ := ctx.Value(holderKey{}).(string)
+	return holder
 }

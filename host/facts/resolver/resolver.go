@@ -16,6 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"assay/host/access/admission"
 	"assay/host/internal/lru"
 )
 
@@ -62,7 +63,7 @@ type Config struct {
 const (
 	cacheEntries = 200_000
 	cacheBytes   = 64 << 20
-	maxInFlight  = 2048 // different questions being queried
+	maxInFlight  = 2048 // queries, which accounts share as admission.Shares says
 
 	minTTL         = 30 * time.Second // shorter TTLs would cause a query for nearly every check of a popular name
 	maxTTL         = time.Hour
@@ -84,7 +85,7 @@ var (
 	ErrUnanswered = errors.New("no DNS server answered")
 	// ErrLate means that this host was too busy to tell whether a server would have answered in time.
 	ErrLate = errors.New("this host was too busy to ask a DNS server in time")
-	// ErrBusy means that the resolver has reached its limit of concurrent queries.
+	// ErrBusy means that the caller's share of the concurrent queries is used up, or all of them.
 	ErrBusy = errors.New("too many DNS queries are in progress")
 	// ErrClosed means that the resolver was closed.
 	ErrClosed = errors.New("the DNS resolver is closed")
@@ -96,6 +97,7 @@ type Resolver struct {
 	cache  *lru.Cache[Question, entry]
 	health health
 	trust  atomic.Pointer[trust]
+	slots  *admission.Shares
 
 	base context.Context // ends when the resolver is closed
 	stop context.CancelFunc
@@ -151,6 +153,7 @@ func New(cfg Config) *Resolver {
 	}
 	r := &Resolver{
 		cfg: cfg, cache: lru.New[Question, entry](cacheEntries, cacheBytes), flights: map[Question]*flight{},
+		slots: admission.NewShares(maxInFlight),
 	}
 	r.trust.Store(&trust{servers: cfg.Servers, problems: make([]string, len(cfg.Servers))})
 	r.base, r.stop = context.WithCancel(context.Background())
@@ -233,7 +236,7 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	if r.health.down.Load() {
 		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive))
 	}
-	f, err := r.join(q, trust, cached)
+	f, err := r.join(admission.Holder(ctx), q, trust, cached)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
@@ -306,8 +309,9 @@ func (e entry) staleOr(now time.Time, err error) (Answer, error) {
 	return a, nil
 }
 
-// join returns the query in progress for a question, or starts one.
-func (r *Resolver) join(q Question, trust *trust, before entry) (*flight, error) {
+// join returns the query in progress for a question, or starts one in a slot of holder's. The query keeps its slot
+// until it ends, because callers do not wait for slow ones.
+func (r *Resolver) join(holder string, q Question, trust *trust, before entry) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.flights[q]; f != nil && f.trust == trust {
@@ -316,7 +320,8 @@ func (r *Resolver) join(q Question, trust *trust, before entry) (*flight, error)
 	if r.closed {
 		return nil, ErrClosed
 	}
-	if len(r.flights) >= maxInFlight {
+	release, err := r.slots.Take(holder)
+	if err != nil {
 		return nil, ErrBusy
 	}
 	f := &flight{trust: trust, done: make(chan struct{})}
@@ -328,6 +333,7 @@ func (r *Resolver) join(q Question, trust *trust, before entry) (*flight, error)
 			delete(r.flights, q)
 		}
 		r.mu.Unlock()
+		release()
 		close(f.done)
 	})
 	return f, nil

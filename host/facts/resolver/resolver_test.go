@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
+	"assay/host/access/admission"
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
 	"assay/registry/expect"
@@ -277,30 +279,44 @@ func TestCloseDuringLookups(t *testing.T) {
 	wg.Wait()
 }
 
-func TestBusyAndClosed(t *testing.T) {
+// TestFloodOfSlowNames checks that one account has at most half of the queries in progress, also when its callers have
+// left, and that other accounts' are answered meanwhile.
+func TestFloodOfSlowNames(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
-	server.Handle("extra.example", func(dns.ResponseWriter, *dns.Msg) {})
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: patient, Timeout: patient,
-		Patience: patient})
+	r := newResolver(t, resolver.Config{}, server)
 	released := make(chan struct{})
 	const maxInFlight = 2048 // as in the resolver
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	flood := admission.WithHolder(t.Context(), "flood")
+	leaving, leave := context.WithCancel(flood)
+	defer leave()
 	var wg sync.WaitGroup
+	var refused atomic.Int32
 	for i := range maxInFlight {
 		name := fmt.Sprintf("n%d.example", i)
-		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(released) })
-		wg.Go(func() { _, _ = r.Lookup(ctx, resolver.Question{Name: name, Type: resolver.A}) })
+		server.Handle(name, func(w dns.ResponseWriter, q *dns.Msg) {
+			server.Wait(released)
+			_ = w.WriteMsg(server.Reply(q))
+		})
+		wg.Go(func() {
+			_, err := r.Lookup(leaving, resolver.Question{Name: name, Type: resolver.A})
+			if errors.Is(err, resolver.ErrBusy) {
+				refused.Add(1)
+			}
+		})
 		if i%64 == 63 { // more at once might overflow the server's socket buffer
-			expect.Until(t, "the queries", func() bool { return len(server.Questions()) == i+1 })
+			expect.Until(t, "the queries", func() bool { return len(server.Questions())+int(refused.Load()) == i+1 })
 		}
 	}
-	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
-	expect.Error(t, "a lookup beyond the limit returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrBusy)
-	close(released)
-	expect.NoError(t, r.Close())
-	expect.Error(t, "a lookup after Close returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrClosed)
-	cancel()
+	leave()
 	wg.Wait()
+	expect.Equal(t, "refused lookups", refused.Load(), maxInFlight/2)
+	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
+	expect.Error(t, "a lookup beyond its share returns", expect.ErrorOf(r.Lookup(flood, extra)), resolver.ErrBusy)
+	expect.Equal(t, "another account's lookup", describe(lookUp(t, r, "other.example", resolver.A)), "nxdomain")
+	close(released)
+	expect.Until(t, "room for the account", func() bool { return expect.ErrorOf(r.Lookup(flood, extra)) == nil })
+	expect.NoError(t, r.Close())
+	extra.Name = "late.example"
+	expect.Error(t, "a lookup after Close returns", expect.ErrorOf(r.Lookup(flood, extra)), resolver.ErrClosed)
 }
