@@ -21,7 +21,8 @@ const (
 // Outcomes are the names of the outcomes of lookups.
 var Outcomes = [outcomes]string{"answered", "pending", "unanswered", "untrusted", "failed"}
 
-// ErrPending means that a third party is asked in the background, so that a later check has its answer.
+// ErrPending means that a third party is asked in the background, so that a later check has its answer. If too many
+// questions wait, it may be a later check that asks.
 var ErrPending = fmt.Errorf("%w: it is asked in the background", ErrUnanswered)
 
 // Sources are judged by the lookups of the last judgedFor, JudgeInterval apart. Fewer than minLookups prove no fault.

@@ -181,8 +181,9 @@ func (m *Metrics) WatchLookups(sources, outcomes []string, count func(source, ou
 	for s, source := range sources {
 		for o, outcome := range outcomes {
 			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "assay_lookups_total",
-				Help: "Lookups of facts by source and outcome: answered, pending (asked in the background), " +
-					"unanswered, untrusted (a DNS server gives false answers) or failed (the check was refused).",
+				Help: "Lookups of facts by source and outcome: answered, pending (asked in the background, " +
+					"or after a later check if too many wait), unanswered, " +
+					"untrusted (a DNS server gives false answers) or failed (the check was refused).",
 				ConstLabels: prometheus.Labels{"source": source, "outcome": outcome},
 			}, func() float64 { return float64(count(s, o)) }))
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"assay/host/access/admission"
 )
 
 const (
@@ -14,8 +16,10 @@ const (
 	queriesPerSecond = 1
 	burst            = 2
 
-	maxPending   = 4096 // domains queued or being fetched, for all servers
-	maxQueue     = 512  // domains queued for one server
+	// Accounts share both as admission.Shares says.
+	maxPending = 4096 // domains queued or being fetched, for all servers
+	maxQueue   = 512  // domains queued for one server
+
 	fetchTimeout = 10 * time.Second
 	storeTimeout = 5 * time.Second
 )
@@ -28,10 +32,11 @@ type fetcher struct {
 
 	base    context.Context
 	stop    context.CancelFunc
-	mu      sync.Mutex // guards the fields below and each lane's queue and working
+	mu      sync.Mutex // guards the fields below and each lane's queues, turns and working
 	closed  bool
-	pending map[string]bool  // domains that are queued or being fetched
-	lanes   map[string]*lane // by server
+	slots   *admission.Shares
+	pending map[string]func() // releases the slot of each domain that is queued or being fetched
+	lanes   map[string]*lane  // by server
 	running sync.WaitGroup
 }
 
@@ -39,13 +44,23 @@ type fetcher struct {
 type lane struct {
 	server  string
 	limiter *rate.Limiter
-	queue   []string
-	working bool      // the lane's goroutine is running
-	resume  time.Time // no queries before; used by the lane's goroutine only
+	slots   *admission.Shares
+	queues  map[string][]query // by account; none is empty
+	turns   []string           // the accounts with queues, the next one first
+	working bool               // the lane's goroutine is running
+	resume  time.Time          // no queries before; used by the lane's goroutine only
+}
+
+// query is a queued domain.
+type query struct {
+	domain  string
+	account string // that asked for it first
+	leave   func() // releases its slot in the lane
 }
 
 func newFetcher(c *client, s *Source) *fetcher {
-	f := &fetcher{client: c, source: s, pending: map[string]bool{}, lanes: map[string]*lane{}}
+	f := &fetcher{client: c, source: s, slots: admission.NewShares(maxPending), pending: map[string]func(){},
+		lanes: map[string]*lane{}}
 	f.base, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -59,59 +74,86 @@ func (f *fetcher) close() {
 	f.running.Wait()
 }
 
-// enqueue queues domain, unless it is already pending. If too many are, it does nothing: a later check will enqueue it.
-func (f *fetcher) enqueue(domain string) {
+// enqueue queues domain for an account, unless it is already pending. If the account has too many pending ones, it does
+// nothing: a later check will enqueue it.
+func (f *fetcher) enqueue(account, domain string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.pending[domain] || len(f.pending) >= maxPending {
+	if f.closed || f.pending[domain] != nil {
 		return
 	}
-	f.pending[domain] = true
-	f.push("", domain)
+	if release, err := f.slots.Take(account); err == nil {
+		f.pending[domain] = release
+		f.push("", account, domain)
+	}
+}
+
+// finish forgets that domain is pending. The caller holds f.mu.
+func (f *fetcher) finish(domain string) {
+	f.pending[domain]()
+	delete(f.pending, domain)
 }
 
 // push adds domain to the lane of a server, which it creates if needed. The caller holds f.mu.
-func (f *fetcher) push(server, domain string) {
+func (f *fetcher) push(server, account, domain string) {
 	l := f.lanes[server]
 	if l == nil {
 		limit := rate.Limit(queriesPerSecond)
 		if server == "" || server == f.client.baseURL {
 			limit = rate.Inf // no server, or one that the operator has chosen
 		}
-		l = &lane{server: server, limiter: rate.NewLimiter(limit, burst)}
+		l = &lane{server: server, limiter: rate.NewLimiter(limit, burst), slots: admission.NewShares(maxQueue),
+			queues: map[string][]query{}}
 		f.lanes[server] = l
 	}
-	if f.closed || len(l.queue) >= maxQueue {
-		delete(f.pending, domain)
+	leave, err := l.slots.Take(account)
+	if f.closed || err != nil {
+		f.finish(domain)
 		return
 	}
-	l.queue = append(l.queue, domain)
+	if l.queues[account] == nil {
+		l.turns = append(l.turns, account)
+	}
+	l.queues[account] = append(l.queues[account], query{domain, account, leave})
 	if !l.working {
 		l.working = true
 		f.running.Go(func() { f.drain(l) })
 	}
 }
 
+// next removes the domain whose turn it is. Accounts take turns, so an account's first domain waits for at most one of
+// each other account. The caller holds the fetcher's mu.
+func (l *lane) next() query {
+	account := l.turns[0]
+	l.turns = l.turns[1:]
+	q := l.queues[account][0]
+	if l.queues[account] = l.queues[account][1:]; len(l.queues[account]) > 0 {
+		l.turns = append(l.turns, account)
+	} else {
+		delete(l.queues, account)
+	}
+	q.leave()
+	return q
+}
+
 // drain processes a lane until its queue is empty.
 func (f *fetcher) drain(l *lane) {
 	for {
 		f.mu.Lock()
-		if f.closed || len(l.queue) == 0 {
+		if f.closed || len(l.turns) == 0 {
 			l.working = false
 			f.mu.Unlock()
 			return
 		}
-		domain := l.queue[0]
-		l.queue = l.queue[1:]
+		q := l.next()
 		f.mu.Unlock()
-		if server := f.process(l, domain); server != "" {
-			f.mu.Lock()
-			f.push(server, domain)
-			f.mu.Unlock()
-			continue
-		}
+		server := f.process(l, q.domain)
 		f.mu.Lock()
-		delete(f.pending, domain)
+		if server != "" {
+			f.push(server, q.account, q.domain)
+		} else {
+			f.finish(q.domain)
+		}
 		f.mu.Unlock()
 	}
 }

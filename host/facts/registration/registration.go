@@ -10,8 +10,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/internal/lru"
@@ -129,17 +131,18 @@ var table = []entity.Fact{
 		"separated by spaces"),
 }
 
-// Recall implements facts.Memory. It knows the facts if the record is in the cache.
+// Recall implements facts.Memory. It knows the facts if the record is in the cache and not due: only Observe learns the
+// account for which a domain is queued.
 func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
 	domain, ok := registeredDomain(e, wants)
 	if !ok {
 		return nil, true, nil
 	}
 	cached, ok := s.cached(domain)
-	if !ok {
+	if !ok || s.isDue(cached.record, cached.ok) {
 		return nil, false, nil
 	}
-	found, err := s.report(domain, cached.record, cached.ok, wants)
+	found, err := s.report(cached.record, cached.ok, wants)
 	return found, true, err
 }
 
@@ -154,8 +157,16 @@ func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string
 	if err != nil {
 		return nil, fmt.Errorf("reading the stored registration: %w", err)
 	}
-	return s.report(domain, r, ok, wants)
+	if s.isDue(r, ok) {
+		// Networks without a key share the turns of one account.
+		account, _, _ := strings.Cut(admission.Holder(ctx), "|")
+		s.fetcher.enqueue(account, domain)
+	}
+	return s.report(r, ok, wants)
 }
+
+// isDue reports whether the registry must be queried about a domain with this record, if there is one.
+func (s *Source) isDue(r Record, ok bool) bool { return !ok || !s.now().Before(r.NextFetch) }
 
 // registeredDomain returns the domain whose registration the wanted facts are about, and whether there is one.
 func registeredDomain(e entity.Entity, wants func(string) bool) (string, bool) {
@@ -166,19 +177,16 @@ func registeredDomain(e entity.Entity, wants func(string) bool) (string, bool) {
 	return domain, ok
 }
 
-// report returns the wanted facts of a domain's record, if there is one, and queues the domain if one is due.
-func (s *Source) report(domain string, r Record, ok bool, wants func(string) bool) (entity.Facts, error) {
-	now := s.now()
-	if !ok || !now.Before(r.NextFetch) {
-		s.fetcher.enqueue(domain)
-	}
+// report returns the wanted facts of a domain's record, if there is one. A domain that could not be queued is pending
+// too, because a later check queues it; ErrUnanswered would count it as a failure of the registries.
+func (s *Source) report(r Record, ok bool, wants func(string) bool) (entity.Facts, error) {
 	if !ok {
 		return nil, facts.ErrPending
 	}
 	if r.Outcome == Failed {
 		return nil, facts.ErrUnanswered
 	}
-	found := r.facts(now)
+	found := r.facts(s.now())
 	maps.DeleteFunc(found, func(fact, _ string) bool { return !wants(fact) })
 	return found, nil
 }

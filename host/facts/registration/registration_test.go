@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"assay/host/access/admission"
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/registry/expect"
@@ -129,7 +132,7 @@ func (r *registry) fetch(t *testing.T, domain string) Record {
 func (r *registry) isPending(domain string) bool {
 	r.fetcher.mu.Lock()
 	defer r.fetcher.mu.Unlock()
-	return r.fetcher.pending[domain]
+	return r.fetcher.pending[domain] != nil
 }
 
 // untilDone waits until a domain is neither queued nor being fetched.
@@ -347,45 +350,79 @@ func TestStoreUnavailable(t *testing.T) {
 	}
 	expect.That(t, errors.Is(facts.ErrPending, facts.ErrUnanswered),
 		"what the registry has not answered refuses checks")
-	r.fetcher.enqueue("example.com")
+	r.fetcher.enqueue("", "example.com")
 	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 0)
 }
 
-// TestLaneLimit checks that at most maxQueue domains wait for a server that hangs, and that Close cancels them.
-func TestLaneLimit(t *testing.T) {
+// TestFloodOfDomains checks that one account's domains fill at most half of a server's lane, that another account's is
+// queried after at most one of them, and that Close cancels queries.
+func TestFloodOfDomains(t *testing.T) {
 	t.Parallel()
-	released := make(chan struct{})
-	r := newRegistry(t, func(_ http.ResponseWriter, q *http.Request) {
+	asked := make(chan string)
+	r := newRegistry(t, func(w http.ResponseWriter, q *http.Request) {
 		select {
-		case <-released:
+		case asked <- path.Base(q.URL.Path):
+			http.NotFound(w, nil)
 		case <-q.Context().Done():
 		}
 	})
-	defer close(released)
-	for i := range maxQueue + 100 {
-		r.fetcher.enqueue(fmt.Sprintf("d%d.com", i))
+	observe := func(holder, domain string) {
+		e, all := expect.Value(entity.Parse(entity.Domain, domain, ""))(t), func(string) bool { return true }
+		_, known, _ := r.Recall(e, all)
+		_, err := r.Observe(admission.WithHolder(t.Context(), holder), e, all)
+		expect.That(t, !known && errors.Is(err, facts.ErrPending), "%s: recalled %t, %v", domain, known, err)
 	}
-	r.fetcher.mu.Lock()
-	for server, l := range r.fetcher.lanes {
-		expect.That(t, len(l.queue) <= maxQueue, "%d domains queued for %q, want at most %d", len(l.queue), server,
-			maxQueue)
+	untilInLane := func() (pending int) { // the first in the server's lane is being queried
+		expect.Until(t, "the servers of all domains", func() bool {
+			r.fetcher.mu.Lock()
+			defer r.fetcher.mu.Unlock()
+			pending = len(r.fetcher.pending)
+			return !r.fetcher.lanes[""].working
+		})
+		return pending
 	}
-	r.fetcher.mu.Unlock()
+	for i := range maxQueue {
+		observe(fmt.Sprintf("flood|network %d", i), fmt.Sprintf("d%d.com", i))
+	}
+	expect.That(t, untilInLane() <= maxQueue/2+1, "one account fills more than half of a lane")
+	observe("other", "other.com")
+	observe("other", "d9.com")
+	order := make([]string, untilInLane())
+	for i := range order {
+		order[i] = <-asked
+	}
+	expect.That(t, slices.Contains(order[:3], "other.com") && r.count("d9.com") == 1,
+		"%v are queried first, and d9.com %d times", order[:3], r.count("d9.com"))
+	r.untilDone(t, order[len(order)-1])
+	observe("flood", "again.com")
+	expect.Until(t, "a query in a place that has become free", func() bool { return r.count("again.com") == 1 })
 	expect.NoError(t, r.Source.Close())
-	r.fetcher.enqueue("late.com")
+	r.fetcher.enqueue("", "late.com")
 	expect.That(t, !r.isPending("late.com"), "a closed source accepts a domain")
 }
 
-// TestPendingLimit checks that at most maxPending domains wait for all servers together.
+// TestPendingLimit checks that at most half of maxPending domains wait for one account, for all servers together.
 func TestPendingLimit(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
-	r.fetcher.mu.Lock()
-	for i := range maxPending {
-		r.fetcher.pending[fmt.Sprintf("elsewhere%d.com", i)] = true
+	answer := make(chan struct{})
+	r := newRegistry(t, func(w http.ResponseWriter, q *http.Request) {
+		select {
+		case <-answer:
+			http.NotFound(w, nil)
+		case <-q.Context().Done():
+		}
+	})
+	for range maxPending/2 - 1 {
+		expect.Value(r.fetcher.slots.Take("flood"))(t)
 	}
-	r.fetcher.mu.Unlock()
-	r.fetcher.enqueue("one-more.com")
-	expect.That(t, !r.isPending("one-more.com"), "a domain beyond the limit is accepted")
+	r.fetcher.enqueue("flood", "last.com")
+	r.fetcher.enqueue("flood", "beyond.com")
+	r.fetcher.enqueue("other", "other.com")
+	expect.That(t, r.isPending("last.com") && !r.isPending("beyond.com") && r.isPending("other.com"),
+		"pending: %v", slices.Collect(maps.Keys(r.fetcher.pending)))
+	close(answer)
+	r.untilDone(t, "last.com")
+	r.fetcher.enqueue("flood", "beyond.com")
+	expect.Until(t, "a query in a place that has become free", func() bool { return r.count("beyond.com") == 1 })
 }
