@@ -141,8 +141,12 @@ func IsForCheckpointKey(text []byte) bool {
 }
 
 // CanIntroduce returns ErrKeyElsewhere if the signer does not hold the key that signs the next statement.
-func (s *Signer) CanIntroduce() error {
-	_, err := s.holds(s.CheckpointKey())
+func (s *Signer) CanIntroduce() error { return s.HoldsNewest(Checkpoints) }
+
+// HoldsNewest returns ErrKeyElsewhere if the signer does not hold the newest key for a use, which may not sign yet.
+func (s *Signer) HoldsNewest(use Use) error {
+	terms := s.terms(use)
+	_, err := s.holds(terms[len(terms)-1].key)
 	return err
 }
 

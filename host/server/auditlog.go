@@ -49,7 +49,8 @@ func openKeeper(_ context.Context, h *host) (part, error) {
 		}},
 		Problems: []problems{{func() []string { return KeyElsewhere(signer) },
 			"Copy the secret and the trust file from the host on which `assay secret rotate` ran, and restart this " +
-				"host. Until then it signs nothing, and cannot read values that the others encrypt."}},
+				"host. Until then it signs nothing, cannot read values that the others encrypt, and leaves webhook " +
+				"events, the reputation graph, lists, exports and erasures to them."}},
 	}, nil
 }
 

@@ -55,18 +55,21 @@ type addressRow struct {
 	text          string
 }
 
-// addressIn returns the row that a statement finds or deletes. It fails with signin.ErrUnknown if there is none.
+// addressIn returns the row that a statement finds or deletes. It fails with signin.ErrUnknown if there is none. A row
+// that cannot be opened is not deleted: another host may have its key.
 func (s *Store) addressIn(ctx context.Context, statement string, args ...any) (row addressRow, err error) {
-	err = s.db.NewRaw(statement, args...).Scan(ctx, &row)
+	err = transact(ctx, s.db, func(ctx context.Context, tx bun.Tx) error {
+		if err := tx.NewRaw(statement, args...).Scan(ctx, &row); err != nil {
+			return err
+		}
+		text, err := s.keys.Open(row.SealedAddress, ownerContext(row.AccountID))
+		row.text = string(text)
+		return err
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, signin.ErrUnknown
 	}
-	var text []byte
-	if err = withOutage(err); err == nil {
-		text, err = s.keys.Open(row.SealedAddress, ownerContext(row.AccountID))
-	}
-	row.text = string(text)
-	return row, wrap(err, "reading owner's address")
+	return row, wrap(withOutage(err), "reading owner's address")
 }
 
 // NewAddressLink returns the token of a link that confirms the e-mail address of an account's owner.

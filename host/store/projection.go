@@ -106,9 +106,12 @@ type progress struct {
 }
 
 // applyContributions applies the waiting contributions, and returns the number of checks and how long the oldest had
-// waited. A chain that fails does not delay the others.
+// waited. A chain that fails does not delay the others. Without the keys in use, it leaves them all to other hosts.
 func (s *Store) applyContributions(ctx context.Context, onApplied func(checks int, lag time.Duration)) (n int,
 	oldest time.Duration, err error) {
+	if !s.reads() {
+		return 0, 0, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	waiting, err := s.waitingContributions(ctx)
@@ -218,6 +221,11 @@ func (s *Store) applyNext(ctx context.Context, p progress, onApplied func(checks
 		bad = append(bad, s.addUp(g, row, forgotten)...)
 	}
 	age := time.Duration(rows[0].Age * float64(time.Second))
+	if bad != nil { // another host may be able to read them
+		if err := s.lacksKeys(ctx); err != nil {
+			return applied{}, age, err
+		}
+	}
 	ok, err := s.writeGraph(ctx, p, done.upTo, len(rows), g, bad)
 	if err != nil || !ok {
 		return applied{}, age, err

@@ -22,6 +22,9 @@ const requestLease = 15 * time.Second
 
 // ClaimRequest implements privacy.Queue.
 func (s *Store) ClaimRequest(ctx context.Context) (privacy.Work, error) {
+	if !s.reads() {
+		return nil, nil
+	}
 	var row requestRow
 	err := query(s.db, "due_request").Scan(ctx, &row)
 	if err == nil {

@@ -50,6 +50,9 @@ func (o *Outbox) Close() error { return errors.Join(closePool(o.claims), closePo
 
 // Claim implements webhook.Outbox. It claims one event of each account before a second one of any.
 func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhook.Delivery, error) {
+	if !o.store.reads() {
+		return nil, nil
+	}
 	var chains []int
 	err := query(o.claims, "due_chains").Scan(ctx, &chains)
 	var due []dueEvent
@@ -123,9 +126,14 @@ func (o *Outbox) claim(ctx context.Context, chain int, due []dueEvent) (claimed 
 			Sequence: r.Sequence, URL: r.URL, Late: time.Duration(r.LateMicros) * time.Microsecond}
 		d.Body, d.Secrets, err = o.open(r.Ref, r.AccountID, r.SealedPayload, r.SealedSecret, r.OldSecrets)
 		if err != nil {
-			// The stored payload or secret was altered, so the event can never be sent.
+			if err := o.store.lacksKeys(ctx); err != nil {
+				return claimed, err // when their leases expire, another host sends the rest
+			}
+			// The stored payload or secret was altered. If that can be undone, the event can be sent again.
 			o.store.log.Error("webhook event cannot be opened", "ref", r.Ref, "error", err)
-			_, err := discardEvents(o.claims).Where("chain = ?", chain).Where("ref = ?", r.Ref).Exec(ctx)
+			_, err := o.claims.NewRaw(`UPDATE webhook_events
+				SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
+				WHERE chain = ? AND ref = ? AND state = 'pending'`, chain, r.Ref).Exec(ctx)
 			if err != nil {
 				return claimed, err
 			}

@@ -12,10 +12,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
+	"assay/host/facts/feed"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 // dbClock controls the now() that a store's statements see.
@@ -133,6 +137,42 @@ func state(t *testing.T, s *Store, ref string) string {
 			CASE WHEN sealed_payload IS NOT NULL THEN 'held' END,
 			'due in ' || round(extract(epoch FROM next_attempt_at - now()), 3))
 		FROM webhook_events WHERE ref = ?`, ref)
+}
+
+// A running host without the generation of the secret in use leaves what it cannot read to others. It learns of the
+// generation when it cannot open a value.
+func TestHostWithoutTheKeysInUse(t *testing.T) {
+	t.Parallel()
+	at, from := postgrestest.Database(t), time.Now().Add(-time.Hour)
+	sender, applier := open(t, at, nil), open(t, at, nil)
+	s := storetest.Close(t, must(Open(t.Context(), Config{URL: at, Keys: storetest.NewRing('a', from),
+		Logger: discard()}))(t))
+	key := s.signer.Hold(s.keys.Current().SignSeed)
+	noError(t, s.KeepKeyStatement(t.Context(), 2, must(s.signer.Introduce(key, audit.Records, from))(t)))
+	caller := subscriber(t, s)
+	blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 2)
+	must(s.Begin(t.Context(), caller, privacy.KindExport, about(parse(t, entity.Domain, "example.org"))))(t)
+	noError(t, s.Subscribe(t.Context(), feed.Subscription{Name: "list", Kind: feed.Bad}))
+	token := must(s.NewAddressLink(t.Context(), caller.Account, "owner@example.org"))(t)
+	claimBoth := func(s *Store) string {
+		return fmt.Sprint(must(s.ClaimRequest(t.Context()))(t) != nil, " ",
+			must(s.ClaimSubscription(t.Context(), "", time.Hour))(t) != nil)
+	}
+
+	o := outboxOf(t, sender)
+	wantError(t, "claiming events", errOf(o.Claim(t.Context(), all)), audit.ErrKeyElsewhere)
+	exec(t, session(t, at), "UPDATE webhook_events SET leased_until = now(), next_attempt_at = now()")
+	claimNone(t, o, "once it knows of the generation")
+	apply := func() error { return errOf2(applier.applyContributions(t.Context(), func(int, time.Duration) {})) }
+	wantError(t, "applying contributions", apply(), audit.ErrKeyElsewhere)
+	noError(t, apply())
+	expect(t, "a request and a list are claimed", claimBoth(sender), "false false")
+	wantFailure(t, errOf(sender.ConfirmAddress(t.Context(), caller.Account, token)), "an unread address was confirmed")
+	expect(t, "events for the host with the keys", len(claim(t, outboxOf(t, s), all)), 2)
+	noError(t, s.CatchUp(t.Context()))
+	expect(t, "checks in the graph", one[int](t, s, "SELECT sum(checks) FROM graph_sightings WHERE kind = 'domain'"), 2)
+	expect(t, "a request and a list are claimed", claimBoth(s), "true true")
+	must(s.ConfirmAddress(t.Context(), caller.Account, token))(t)
 }
 
 // When a host dies during an attempt, another continues, and the interrupted attempt does not count.

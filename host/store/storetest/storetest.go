@@ -29,8 +29,8 @@ import (
 // Ring holds the keys that the stores of tests are opened with.
 var Ring = NewRing('a')
 
-// NewRing returns the keys derived from a master secret of 32 times the same letter.
-func NewRing(letter byte) *keyring.Ring {
+// NewRing returns the keys derived from a master secret of 32 times the same letter, and of generations from later on.
+func NewRing(letter byte, later ...time.Time) *keyring.Ring {
 	dir, err := os.MkdirTemp("", "assay-storetest-")
 	if err != nil {
 		panic(err)
@@ -41,8 +41,11 @@ func NewRing(letter byte) *keyring.Ring {
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		panic(err)
 	}
-	ring, err := keyring.Load(file)
-	if err != nil {
+	for _, from := range later {
+		err = errors.Join(err, keyring.AddGeneration(file, from))
+	}
+	ring, err2 := keyring.Load(file)
+	if err = errors.Join(err, err2); err != nil {
 		panic(err)
 	}
 	return ring
