@@ -316,6 +316,17 @@ func TestRequestsEnd(t *testing.T) {
 	noError(t, s.Prune(t.Context()))
 	expect(t, "requests after a month", len(must(s.Requests(t.Context(), caller))(t)), 0)
 
+	for change, parts := range map[string]int{"UPDATE subject_requests SET state = 'failed'": 0,
+		"UPDATE subject_requests SET state = 'deleted'": 0, "DELETE FROM subject_requests": 0,
+		"UPDATE subject_requests SET state = 'running', sealed = '', settled_at = NULL": 1} {
+		must(s.Begin(t.Context(), caller, privacy.KindExport, about(r.Entity)))(t)
+		finishRequests(t, s)
+		exec(t, conn, change)
+		noError(t, s.Prune(t.Context()))
+		expect(t, "parts after "+change, one[int](t, s, "SELECT count(*) FROM export_parts"), parts)
+		exec(t, conn, "DELETE FROM export_parts", "DELETE FROM subject_requests")
+	}
+
 	must(s.Begin(t.Context(), caller, privacy.KindErasure, about(r.Entity)))(t)
 	noError(t, s.RevokeKey(t.Context(), caller.Key))
 	finishRequests(t, s)

@@ -61,9 +61,10 @@ var retention = []expiry{
 	{"webhook_old_secrets", "", "", "ends_at <= ?before", 0},
 	{"ledger_settlements", "batch", "", "settled_at < ?before", 24 * time.Hour}, // a batch arrives in seconds or never
 	{"answers", "account_id, key_hash", "", "kept_at <= ?before", answerRetention},
-	{"export_parts", "id, after", "", "EXISTS (SELECT FROM subject_requests AS q WHERE q.chain = export_parts.chain " +
-		"AND q.id = export_parts.id AND q.kind = 'export' AND q.state = 'done' AND q.settled_at <= ?before)",
-		privacy.KeepExport},
+	// Parts without a request that needs them go too. The next rule is applied later, so an export may end in between.
+	{"export_parts", "id, after", "", "NOT EXISTS (SELECT FROM subject_requests AS q " +
+		"WHERE q.chain = export_parts.chain AND q.id = export_parts.id " +
+		"AND (q.state = 'running' OR q.state = 'done' AND q.settled_at > ?before))", privacy.KeepExport},
 	{"subject_requests", "id", "state = 'deleted'", "kind = 'export' AND state = 'done' AND settled_at <= ?before",
 		privacy.KeepExport},
 	{"subject_requests", "id", "", "settled_at <= ?before", privacy.KeepRequest},
