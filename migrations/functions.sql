@@ -1611,6 +1611,9 @@ BEGIN
     END IF;
     INSERT INTO plugin_modules (digest, wasm) VALUES (of_digest, of_wasm) ON CONFLICT DO NOTHING;
     changed := FOUND;
+    -- One publication of a module at a time, so that each records the notes of those before. Before the version, whose
+    -- reference to the module would let two publications wait for each other.
+    PERFORM FROM plugin_modules WHERE digest = of_digest FOR UPDATE;
     INSERT INTO plugin_versions (name, version, digest, manifest, first_party)
     VALUES (of_name, of_version, of_digest, of_manifest, of_owner = 'release') ON CONFLICT DO NOTHING;
     is_new := FOUND;

@@ -246,6 +246,21 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}), registry.ErrVersionTaken), 1)
 }
 
+// Hosts that add notes about one module at once record in the audit log what is stored.
+func TestNotesAtOnce(t *testing.T) {
+	t.Parallel()
+	s, m := newStore(t, nil), module(t, "noted", "Probes")
+	publish := func(notes registry.Notes) error { return s.PublishPlugin(t.Context(), m, "1.0.0", "", notes) }
+	noError(t, publish(nil))
+	heads := lockTheHeads(t, s.url)
+	signature := async(func() error { return publish(registry.Notes{registry.NoteSignature: "a"}) })
+	passport := async(func() error { return publish(registry.Notes{registry.NotePassport: "b"}) })
+	heads.waiting(t, 2)
+	heads.release(t)
+	noError(t, errors.Join(<-signature, <-passport))
+	wantStates(t, s)
+}
+
 // A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
 func TestNamesHaveOwners(t *testing.T) {
 	t.Parallel()
