@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"assay/host/check"
 	"assay/host/installation"
+	"assay/host/internal/durable"
 	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/host/store"
@@ -85,7 +85,7 @@ func demoKey(ctx context.Context, cfg *installation.Config, s *store.Store) (str
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(file, []byte(issued.Secret+"\n"), 0o600); err != nil {
+	if err := durable.WriteFile(file, []byte(issued.Secret+"\n")); err != nil {
 		return "", fmt.Errorf("storing demo key: %w", err)
 	}
 	return issued.Secret, nil

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"assay/host/internal/durable"
 	"assay/host/internal/private"
 )
 
@@ -86,21 +87,7 @@ func CreateFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return durable.CreateFile(path, text)
 }
 
 func derive(master []byte) (*Ring, error) {

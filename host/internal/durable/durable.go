@@ -1,9 +1,10 @@
-// Package durable replaces files so that each survives a crash at any moment as a whole.
+// Package durable writes files so that each survives a crash at any moment as a whole.
 package durable
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -11,24 +12,37 @@ import (
 // WriteFile replaces a file with one that only its owner can read. When it returns, the content and the name are on
 // disk. After a crash before that, the file has the old content or the new one.
 func WriteFile(path string, content []byte) error {
-	if err := replace(path, content); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+	return write(path, content, os.Rename)
 }
 
-func replace(path string, content []byte) error {
-	dir, name := filepath.Split(path)
-	f, err := os.CreateTemp(dir, "."+name+"-*")
+// CreateFile is like WriteFile, but leaves a file that exists as it is. If several processes create it at once, it has
+// the content of one of them.
+func CreateFile(path string, content []byte) error {
+	return write(path, content, func(from, to string) error {
+		if err := os.Link(from, to); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// write writes a file, to which put gives its name.
+func write(path string, content []byte, put func(from, to string) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("writing %s: %w", path, err)
+		}
+	}()
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // does nothing once it is renamed
+	defer os.Remove(f.Name()) // the temporary name, unless it is renamed
 	_, err = f.Write(content)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := put(f.Name(), path); err != nil {
 		return err
 	}
 	folder, err := os.Open(filepath.Dir(path))
