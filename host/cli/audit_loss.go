@@ -49,7 +49,8 @@ func (cmd *auditLossCmd) Run(ctx context.Context, c *installation.Command) error
 }
 
 // acceptLosses signs and records the acceptance of losses, in every chain: a database goes back as a whole, and hosts
-// remember checks only.
+// remember checks only. If it is interrupted, the next call accepts them in every chain again: the chains with losses
+// come last.
 func acceptLosses(
 	ctx context.Context, s *store.Store, losses []store.FoundLoss, reason string,
 ) (map[int]int64, error) {
@@ -61,9 +62,13 @@ func acceptLosses(
 	if err != nil {
 		return records, err
 	}
+	lossesOf := func(h audit.Head) []store.FoundLoss {
+		return slices.DeleteFunc(slices.Clone(losses), func(l store.FoundLoss) bool { return l.Chain != h.Chain })
+	}
+	slices.SortStableFunc(heads, func(a, b audit.Head) int { return len(lossesOf(a)) - len(lossesOf(b)) })
 	for _, head := range heads {
 		accepted := audit.LossAcceptance{Chain: head.Chain, At: s.Now().UTC(), Reason: reason}
-		of := slices.DeleteFunc(slices.Clone(losses), func(l store.FoundLoss) bool { return l.Chain != head.Chain })
+		of := lossesOf(head)
 		for i, l := range of {
 			accepted.Lost = append(accepted.Lost, l.Head())
 			if accepted.Survived = min(accepted.Survived, l.Survived); i == 0 {

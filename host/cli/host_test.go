@@ -251,6 +251,23 @@ func TestSecretRotation(t *testing.T) {
 		"in use, or will be")
 }
 
+// An acceptance of losses that was interrupted can be repeated: then every chain has one.
+func TestAcceptLossIsRepeated(t *testing.T) {
+	t.Parallel()
+	database, dir := postgrestest.Database(t), hosttest.DataDir(t)
+	hosttest.OpenStore(t, dir, database)
+	conn := storetest.Session(t, database)
+	storetest.Exec(t, conn, `INSERT INTO audit_losses (chain, seq, hash, answered_at, survived, refs, host)
+			VALUES (0, 9, sha256(''), now(), 0, '{chk_1}', 'a')`,
+		"ALTER TABLE audit_acceptances ADD CONSTRAINT interrupted CHECK (chain = 0)")
+	accept := []string{"audit", "accept-loss", "--reason", "A standby took over."}
+	hosttest.WantRefusal(t, "an interrupted acceptance", dir, database, nil, accept, "interrupted")
+	storetest.Exec(t, conn, "ALTER TABLE audit_acceptances DROP CONSTRAINT interrupted")
+	hosttest.Has(t, hosttest.Output(t, dir, database, accept...), "The loss is accepted by record")
+	expect.Equal(t, "chains without an acceptance", storetest.Value[int](t, conn,
+		"SELECT count(*) FROM audit_heads WHERE chain NOT IN (SELECT chain FROM audit_acceptances)"), 0)
+}
+
 // TestSecretRemoval removes a generation once nothing is encrypted under it.
 func TestSecretRemoval(t *testing.T) {
 	t.Parallel()
