@@ -109,7 +109,7 @@ type Config struct {
 
 	TLS            *tls.Config    // nil: plain HTTP
 	HTTPS          bool           // customers reach the host by https, and browsers must not use http
-	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted, and which may open all connections
 	Logger         *slog.Logger   // nil: no logs
 	Version        string         // returned by GET /healthz
 	Now            func() time.Time
@@ -120,7 +120,7 @@ type Config struct {
 	ReadTimeout    time.Duration // from a request's first byte to its last, and until a new connection's first; 5 s
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests on one connection; 30 s
-	MaxConnections int           // concurrent connections, including idle ones, before new ones get 503; 8192
+	MaxConnections int           // concurrent, including idle ones, shared by address blocks, before 503; 8192
 	MaxHandshakes  int           // of TLS in progress, shared by address blocks, before connections are closed; 1024
 
 	// Slots that callers share. A caller with more than its share gets 503.

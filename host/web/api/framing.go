@@ -193,7 +193,8 @@ const maxExcess = 64
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
 	if s.overflow.due() {
-		s.cfg.Logger.Warn("refusing connections", "limit", s.cfg.MaxConnections)
+		_, open, _ := s.Load() // fewer than the limit if one address block has used up its share
+		s.cfg.Logger.Warn("refusing connections", "open", open, "limit", s.cfg.MaxConnections)
 	}
 	refuse := func(c net.Conn) error {
 		return writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", refusal.Connections,

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"assay/host/access/admission"
 )
 
 // Closing a connection with unread data resets it, and the reset can destroy the response before the client reads it.
@@ -23,16 +26,17 @@ const (
 // would stop serving.
 type listener struct {
 	net.Listener
-	max    int64
-	open   atomic.Int64
-	refuse func(net.Conn) // refuses and closes a connection beyond the limit
-	secure *secure        // nil: connections are not encrypted
-	done   chan struct{}
-	once   sync.Once
+	slots   *admission.Shares // for connections, shared by address blocks
+	proxies []netip.Prefix    // trusted ones
+	open    atomic.Int64
+	refuse  func(net.Conn) // refuses and closes a connection beyond the limit
+	secure  *secure        // nil: connections are not encrypted
+	done    chan struct{}
+	once    sync.Once
 }
 
 func newListener(l net.Listener, limit int, refuse func(net.Conn)) *listener {
-	return &listener{Listener: l, max: int64(limit), refuse: refuse, done: make(chan struct{})}
+	return &listener{Listener: l, slots: admission.NewShares(limit), refuse: refuse, done: make(chan struct{})}
 }
 
 // Accept returns a *conn.
@@ -51,11 +55,14 @@ func (l *listener) Accept() (net.Conn, error) {
 			}
 		case err != nil:
 			return nil, err
-		case l.open.Add(1) > l.max:
-			l.open.Add(-1)
-			l.refuse(c)
 		default:
-			accepted := &conn{Conn: c, closed: func() { l.open.Add(-1) }}
+			release, err := l.slots.Take(l.holder(c.RemoteAddr()))
+			if err != nil {
+				l.refuse(c)
+				continue
+			}
+			l.open.Add(1)
+			accepted := &conn{Conn: c, closed: func() { l.open.Add(-1); release() }}
 			if l.secure != nil {
 				if err := l.secure.wrap(accepted); err != nil {
 					l.secure.failed(err)
@@ -66,6 +73,17 @@ func (l *listener) Accept() (net.Conn, error) {
 			return accepted, nil
 		}
 	}
+}
+
+// holder returns the name under which a peer's connection takes a slot: its address block, so that the connections of
+// one client leave room for others. All customers may come through a trusted proxy, so each of its connections has a
+// name of its own, and it can take all slots. Loopback is a block like any other, as it is for the limits on requests:
+// a proxy on this machine must be configured too.
+func (l *listener) holder(peer net.Addr) string {
+	if at, err := netip.ParseAddrPort(peer.String()); err == nil && within(plain(at.Addr()), l.proxies) {
+		return peer.String()
+	}
+	return peerBlock(peer).String()
 }
 
 // Close makes Accept return net.ErrClosed. Further calls do nothing.

@@ -19,9 +19,13 @@ import (
 )
 
 // dial opens a connection that is closed when the test ends.
-func (s *site) dial(t testing.TB) net.Conn {
+func (s *site) dial(t testing.TB) net.Conn { t.Helper(); return s.dialFrom(t, "127.0.0.1") }
+
+// dialFrom is dial from an address of this machine.
+func (s *site) dialFrom(t testing.TB, from string) net.Conn {
 	t.Helper()
-	c := expect.Value(net.Dial("tcp", s.addr))(t)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c := expect.Value(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	expect.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	return c
@@ -34,24 +38,33 @@ func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	return readReply(t, expect.Value(http.ReadResponse(r, nil))(t))
 }
 
+// One address takes half of the connections, and a trusted proxy all.
 func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{MaxConnections: 2})
-	first, second := s.dial(t), s.dial(t)
-	// After a response, both are accepted and counted.
-	ask(t, first, bufio.NewReader(first))
-	ask(t, second, bufio.NewReader(second))
-	replies := readRepliesOrReset(t, s.dial(t))
-	expect.Must(t, len(replies) == 1, "the third connection got %v, want one response", replies)
-	replies[0].is(t, "the third connection", 503, `"error":"`)
-	expect.NoError(t, first.Close())
-	expect.Until(t, "a connection to be accepted after one was closed", func() bool {
-		c := s.dial(t)
-		defer func() { _ = c.Close() }()
-		_, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		r := readRepliesOrReset(t, c)
-		return err == nil && len(r) == 1 && r[0].status == 200
-	})
+	for proxy, most := range map[string]int{"127.0.0.3/32": 2, "127.0.0.1/32": 4} {
+		s := start(t, Config{MaxConnections: 4, TrustedProxies: prefixes(proxy)})
+		var first net.Conn
+		for range most {
+			first = s.dial(t)
+			ask(t, first, bufio.NewReader(first)).is(t, "a connection", 200) // so it is counted
+		}
+		replies := readRepliesOrReset(t, s.dial(t))
+		expect.Must(t, len(replies) == 1, "one connection more got %v, want one response", replies)
+		replies[0].is(t, "one connection more", 503, `"error":"`)
+		if most < 4 {
+			other := s.dialFrom(t, "127.0.0.2")
+			ask(t, other, bufio.NewReader(other)).is(t, "another address", 200)
+			expect.NoError(t, other.Close())
+		}
+		expect.NoError(t, first.Close())
+		expect.Until(t, "a connection to be accepted after one was closed", func() bool {
+			c := s.dial(t)
+			defer func() { _ = c.Close() }()
+			_, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			r := readRepliesOrReset(t, c)
+			return err == nil && len(r) == 1 && r[0].status == 200
+		})
+	}
 }
 
 // poorListener fails with errs before it accepts connections.

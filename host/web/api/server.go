@@ -113,6 +113,7 @@ func New(cfg Config) *Server {
 // Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must not be called concurrently.
 func (s *Server) Serve(l net.Listener) error {
 	bounded := newListener(l, s.cfg.MaxConnections, s.refuseConnection)
+	bounded.proxies = s.cfg.TrustedProxies
 	if s.cfg.TLS != nil {
 		bounded.secure = &secure{s.cfg.TLS, s.cfg.ReadTimeout, admission.NewShares(s.cfg.MaxHandshakes),
 			s.handshakeFailed}

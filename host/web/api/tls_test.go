@@ -31,11 +31,7 @@ var anyCertificate = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{
 // dialTLS opens an encrypted connection from an address of this machine.
 func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	raw := expect.Value(d.DialContext(t.Context(), "tcp", s.addr))(t)
-	t.Cleanup(func() { _ = raw.Close() })
-	expect.NoError(t, raw.SetDeadline(time.Now().Add(patience)))
-	c := tls.Client(raw, anyCertificate)
+	c := tls.Client(s.dialFrom(t, from), anyCertificate)
 	return c, c.Handshake()
 }
 
