@@ -87,7 +87,8 @@ func (c *Console) send(ctx context.Context, l letter) {
 	}
 }
 
-// allows counts a message of a kind to an address, and reports whether it may be sent.
+// allows counts a message of a kind to an address, and reports whether it may be sent. The log names the kind, which
+// must contain no address.
 func (c *Console) allows(ctx context.Context, kind, to string, limit int, window time.Duration) (bool, error) {
 	_, ok, err := c.cfg.Store.Take(ctx, kind+strings.ToLower(to), netip.Prefix{}, limit, window)
 	if err == nil && !ok {
@@ -102,7 +103,7 @@ func (c *Console) allowsLink(ctx context.Context, to, network string, known bool
 	if known {
 		return c.allows(ctx, "link for a known browser to ", to, maxMailsKnown, mailWindow)
 	}
-	ok, err := c.allows(ctx, "link for "+network+" to ", to, maxMailsFrom, mailWindow)
+	ok, err := c.allows(ctx, "link for a network to ", network+" "+to, maxMailsFrom, mailWindow)
 	if ok {
 		ok, err = c.allows(ctx, "link to ", to, maxMailsTo, mailWindow)
 	}
