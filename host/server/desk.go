@@ -30,7 +30,10 @@ import (
 const (
 	// eventSlots is how many requests for events, feedback, overrides and exports of checks run at once, and downloads
 	// on the dashboard.
-	eventSlots      = 16
+	eventSlots = 16
+	// sessionSlots is how many look-ups of sessions run at once. There are few, because look-ups of keys wait for the
+	// same database connections.
+	sessionSlots    = 16
 	requestInterval = 2 * time.Second // between two polls for privacy requests in the background
 )
 
@@ -140,8 +143,12 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Explainer: d.explainer,
 		Feedback:  d.feedback,
 		Downloads: d.slots,
-		Receipts:  auditlog.Receipts{Store: h.store, Signer: h.store.Signer()},
-		Webhook:   parseWebhook,
+		LookUps:   admission.NewShares(sessionSlots),
+		// A page uses a connection of the pool that requests share for up to seconds. One more is left for look-ups of
+		// keys, which are short, and a single account gets only half of these slots.
+		Pages:    admission.NewShares(h.store.PoolStats().MaxOpenConnections - 1),
+		Receipts: auditlog.Receipts{Store: h.store, Signer: h.store.Signer()},
+		Webhook:  parseWebhook,
 		// The server does not exist yet.
 		Client: func(r *fasthttp.RequestCtx) netip.Prefix { return h.server.Client(r) },
 		Shared: func(r *fasthttp.RequestCtx) bool { return h.server.Shared(r) },

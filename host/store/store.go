@@ -26,6 +26,7 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/access/keyring"
+	"assay/host/access/signin"
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/internal/lru"
@@ -50,8 +51,9 @@ type Store struct {
 	activated atomic.Pointer[activated] // the last one that was read
 	lists     atomic.Pointer[readLists]
 	callers   *lru.Cache[apikey.Hash, cachedCaller]
-	spent     *lru.Cache[string, time.Time] // see Take
-	counted   *lru.Cache[span, pastDays]    // see CountDays
+	strangers *lru.Cache[signin.Hash, time.Time] // see Session
+	spent     *lru.Cache[string, time.Time]      // see Take
+	counted   *lru.Cache[span, pastDays]         // see CountDays
 	uses      keyUses
 }
 
@@ -93,8 +95,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		long: make(chan struct{}, 1),
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
-		callers: lru.New[apikey.Hash, cachedCaller](maxCached, 0),
-		spent:   lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
+		callers:   lru.New[apikey.Hash, cachedCaller](maxCached, 0),
+		strangers: lru.New[signin.Hash, time.Time](maxCached, 0),
+		spent:     lru.New[string, time.Time](maxSpent, maxSpent),
+		counted:   lru.New[span, pastDays](maxCounts, maxCounts)}
 	for _, g := range cfg.Keys.Generations()[1:] {
 		s.signer.Hold(g.SignSeed)
 	}

@@ -96,6 +96,9 @@ type Config struct {
 	Receipts  Receipts
 	// Downloads limits the downloads of checks that run at once, by account.
 	Downloads Slots
+	// LookUps limits the look-ups of sessions that run at once, by the client's address block, and Pages the pages of
+	// customers who are signed in, by account or, for free accounts, by network.
+	LookUps, Pages Slots
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
 	// to the customer.
 	Webhook func(url string) (string, error)
@@ -277,7 +280,6 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = refusal.Page(fiber.StatusNotFound, "There is no such page.")
 	case c.cfg.Outage != nil && c.cfg.Outage(err):
 		c.cfg.Logger.Debug("page refused", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
-		ctx.Set(fiber.HeaderRetryAfter, "1")
 		page = refusal.Page(fiber.StatusServiceUnavailable,
 			"The database is not available at the moment. Please try again in a minute.")
 	case refusal.Of(err) != nil:
@@ -285,6 +287,9 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	default:
 		c.cfg.Logger.Error("page failed", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		page = refusal.Page(fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute.")
+	}
+	if page.Status == fiber.StatusServiceUnavailable {
+		ctx.Set(fiber.HeaderRetryAfter, "1")
 	}
 	ctx.Status(page.Status)
 	ctx.Context().SetUserValue(errorText{}, page.Text)

@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 )
 
@@ -28,6 +29,7 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 	form := &tryForm{Value: field(ctx, "domain"), Type: entity.Domain}
 	request := check.Request{Caller: c.cfg.Public.Caller(),
 		Fields: []check.Field{{Type: form.Type, Value: form.Value}}}
+	request.Caller.Network = internet.Network(c.cfg.Client(ctx.Context()))
 	if invalid := request.Validate(); invalid != nil { // which uses up nothing
 		if err := form.finish(ctx, nil, invalid); err != nil {
 			return err

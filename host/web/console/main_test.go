@@ -74,7 +74,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
-		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
+		Downloads: admission.NewShares(2), LookUps: admission.NewShares(64), Pages: admission.NewShares(64),
+		Store: s.store, Checker: parser{}, Public: unlimited{s.store},
 		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: s.clock.Now,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: s.clock.Now,
 			Page: TestCheckoutPath}, Now: s.clock.Now},

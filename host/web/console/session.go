@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"assay/host/access/signin"
 	"assay/host/check"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 )
 
@@ -24,6 +26,8 @@ type session struct {
 	CSRF string // what every form of this session must contain
 	Plan check.Plan
 	key  string // the dashboard acts with it; "": no key of the account works
+
+	network netip.Prefix // of the request's client
 }
 
 const (
@@ -37,7 +41,7 @@ const (
 )
 
 func (s *session) caller() check.Caller {
-	return check.Caller{Account: s.Account, Key: s.key, Plan: s.Plan}
+	return check.Caller{Account: s.Account, Key: s.key, Plan: s.Plan, Network: s.network}
 }
 
 // cookieName returns the name of a cookie. The __Host- prefix makes browsers reject cookies that another subdomain set
@@ -82,7 +86,8 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 
 // beginSession signs the browser in to an account. A session that it had before ends.
 func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
-	before, err := c.current(ctx)
+	// Not current, which could refuse a customer whose link is used up by now.
+	before, err := c.find(work(ctx), ctx, ctx.Cookies(c.cookieName(ctx, "session")))
 	if err == nil && before != nil {
 		err = c.endSession(work(ctx), before.Account, before.ID)
 	}
@@ -121,12 +126,18 @@ func (c *Console) origin(ctx *fiber.Ctx) signin.Origin {
 	return signin.NewOrigin(ctx.Get(fiber.HeaderUserAgent), c.cfg.Client(ctx.Context()))
 }
 
-// current returns the session of a request, or nil if the customer is not signed in.
+// current returns the session of a request, or nil if the customer is not signed in. The look-up takes a slot of the
+// client's address block, because anybody can make up a token.
 func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	token := ctx.Cookies(c.cookieName(ctx, "session"))
 	if token == "" {
 		return nil, nil
 	}
+	release, err := c.cfg.LookUps.Take(c.cfg.Client(ctx.Context()).String())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	work, cancel := pageContext() // error pages are rendered after the request's own context has ended
 	defer cancel()
 	return c.find(work, ctx, token)
@@ -141,11 +152,12 @@ func (c *Console) find(work context.Context, ctx *fiber.Ctx, token string) (*ses
 	if err != nil {
 		return nil, err
 	}
-	return &session{Session: found, CSRF: signin.FormToken(token), Plan: caller.Plan, key: caller.Key}, nil
+	return &session{Session: found, CSRF: signin.FormToken(token), Plan: caller.Plan, key: caller.Key,
+		network: internet.Network(c.cfg.Client(ctx.Context()))}, nil
 }
 
 // signedIn registers a page of the dashboard. The page gets the session, and its forms must contain the session's
-// token.
+// token. It takes a slot, so that the slow pages of one account leave database connections to others.
 func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
 	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
 		s, err := c.current(ctx)
@@ -161,6 +173,11 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
 		}
+		release, err := c.cfg.Pages.Take(s.caller().Share())
+		if err != nil {
+			return err
+		}
+		defer release()
 		return page(ctx, s)
 	})
 }

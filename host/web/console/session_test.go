@@ -2,12 +2,14 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -330,6 +332,50 @@ func TestCookiesThroughTLS(t *testing.T) {
 		expect.That(t, p.status == 200 && c != nil && c.Secure == test.secure && c.HttpOnly,
 			"status %d, cookies %v", p.status, p.cookies())
 	})
+}
+
+// seen calls saw for each check.
+type seen struct {
+	parser
+	saw func(check.Caller)
+}
+
+func (s *seen) Check(ctx context.Context, r check.Request) (*check.Decision, error) {
+	s.saw(r.Caller)
+	return s.parser.Check(ctx, r)
+}
+
+// A client with many look-ups of sessions in progress, or an account with many pages, leaves room for others. A page's
+// checks take turns like those of the API.
+func TestDashboardIsShared(t *testing.T) {
+	t.Parallel()
+	lookUps, checks := admission.NewShares(2), &seen{}
+	s := serve(t, func(c *Config) { c.Checker, c.LookUps, c.Pages = checks, lookUps, admission.NewShares(2) })
+	flood, _ := s.customer(t, "free")
+	neighbour, _ := s.customer(t, "free")
+	other, _ := s.customer(t, "free")
+	flood.header.Set("X-Test-Client", "192.0.2.1/32")
+	neighbour.header.Set("X-Test-Client", "192.0.2.2/32")
+
+	release := expect.Value(lookUps.Take("192.0.2.1/32"))(t)
+	flood.get("/dashboard").is(503, "The server is busy.")
+	expect.Equal(t, "Retry-After", flood.at.header.Get("Retry-After"), "1")
+	other.get("/dashboard").is(200)
+	release()
+
+	during := make(chan []int, 1)
+	checks.saw = func(c check.Caller) { // while a page of the flood is made
+		expect.Equal(t, "whose turn a check on the dashboard takes", c.Share(), "network 192.0.2.0/24")
+		during <- []int{flood.alone().get("/dashboard").status, neighbour.get("/dashboard").status,
+			other.get("/dashboard").status}
+	}
+	flood.submit("/dashboard", "Check", "value", "example.com").is(200)
+	expect.NoDiff(t, "pages of the account, of its network and of another", []int{503, 503, 200}, <-during)
+	neighbour.get("/dashboard").is(200) // the slot is free again
+	checks.saw = func(c check.Caller) {
+		expect.Equal(t, "whose turn a check without a key takes", c.Share(), c.Account+"|192.0.2.0/24")
+	}
+	flood.submit("/", "Check", "domain", "example.com").is(200)
 }
 
 // Attempts with codes and links count together, on all hosts.

@@ -115,7 +115,6 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	}
 	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
 	if err != nil {
-		ctx.Set(fiber.HeaderRetryAfter, "1")
 		return refusal.Page(fiber.StatusServiceUnavailable,
 			"Too many downloads are running. Try again when one has finished.")
 	}
