@@ -38,6 +38,8 @@ const (
 
 	maxSignIns    = 10 // by one client within signInsWindow
 	signInsWindow = 5 * time.Minute
+
+	pagePatience = time.Second // for a slot
 )
 
 func (s *session) caller() check.Caller {
@@ -157,8 +159,27 @@ func (c *Console) find(work context.Context, ctx *fiber.Ctx, token string) (*ses
 }
 
 // signedIn registers a page of the dashboard. The page gets the session, and its forms must contain the session's
-// token. It takes a slot, so that the slow pages of one account leave database connections to others.
+// token. It takes a slot, for which it waits a little, so that the slow pages of one account leave database connections
+// to others.
 func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
+	c.signedInOutside(method, path, func(ctx *fiber.Ctx, s *session) error {
+		for patience := time.After(pagePatience); ; {
+			release, err := c.cfg.Pages.Take(s.caller().Share())
+			if err == nil {
+				defer release()
+				return page(ctx, s)
+			}
+			select {
+			case <-patience:
+				return err
+			case <-time.After(pagePatience / 50):
+			}
+		}
+	})
+}
+
+// signedInOutside is signedIn for a page that takes no slot, because it waits for more than the database.
+func (c *Console) signedInOutside(method, path string, page func(*fiber.Ctx, *session) error) {
 	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
 		s, err := c.current(ctx)
 		if err != nil {
@@ -173,11 +194,6 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
 		}
-		release, err := c.cfg.Pages.Take(s.caller().Share())
-		if err != nil {
-			return err
-		}
-		defer release()
 		return page(ctx, s)
 	})
 }
