@@ -587,7 +587,7 @@ CREATE TABLE webhook_endpoints (
     failed_at       timestamptz, -- a recent failed attempt
     disabled_at     timestamptz, -- only test events are sent from then on; null: enabled
     disabled_reason text CHECK (disabled_reason IN ('failing')),
-    notice          text CHECK (notice IN ('disabled', 'recovered')), -- that the owner is to get; a host takes it
+    notice          text CHECK (notice IN ('disabled', 'recovered')), -- that the owner is to get, until it is sent
     CHECK ((failing_since IS NULL) = (failed_at IS NULL)),
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );

@@ -72,8 +72,8 @@ func openDesk(_ context.Context, h *host) (part, error) {
 		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue,
 			Shared: true},
 			{Name: "read subscriptions whose period is over", Every: jobInterval, Run: d.billing.Refresh,
-				Shared: true},
-			{Name: "tell owners of webhooks and reviews", Every: time.Minute, Run: d.pages.TellOwners}}},
+				Shared: true}}, mailJobs: {{Name: "tell owners of webhooks and reviews", Every: time.Minute,
+			Run: d.pages.TellOwners, Shared: h.cfg.SMTPURL != ""}}}, // a host without mail must not take it from others
 	}, nil
 }
 

@@ -54,6 +54,7 @@ const (
 	shortJobs             // they use the database for a short time
 	longJobs              // they read whole tables, and must not delay the others
 	queueJobs             // they measure queues, and must not be late
+	mailJobs              // they wait for the mail server
 )
 
 // startJobs starts what runs in the background, until the host is closed, and returns the function that starts a part

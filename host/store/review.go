@@ -258,14 +258,15 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 	return withOutage(wrap(err, "settling a review"))
 }
 
-// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
-func (s *Store) TakeSettled(ctx context.Context) (accounts map[string]string, err error) {
-	var rows []struct{ Ref, AccountID string }
-	err = s.db.NewRaw(`UPDATE reviews SET told = true WHERE settled_at IS NOT NULL AND NOT told
-		RETURNING ref, account_id`).Scan(ctx, &rows)
-	accounts = map[string]string{}
-	for _, r := range rows {
-		accounts[r.Ref] = r.AccountID
-	}
-	return accounts, withOutage(wrap(err, "reading settled reviews"))
+// Untold returns the first settled review of each account whose owner was not told of it, until EndUntold.
+func (s *Store) Untold(ctx context.Context) (settled []decision.Settled, err error) {
+	err = s.db.NewRaw(`SELECT DISTINCT ON (account_id) ref, account_id, settled_at FROM reviews
+		WHERE settled_at IS NOT NULL AND NOT told ORDER BY account_id, settled_at`).Scan(ctx, &settled)
+	return settled, withOutage(wrap(err, "reading settled reviews"))
+}
+
+// EndUntold records that the owner was told of a settled review.
+func (s *Store) EndUntold(ctx context.Context, ref string) error {
+	_, err := s.db.NewRaw("UPDATE reviews SET told = true WHERE ref = ? AND settled_at IS NOT NULL", ref).Exec(ctx)
+	return withOutage(wrap(err, "recording that an owner was told of a review"))
 }

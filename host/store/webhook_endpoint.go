@@ -114,10 +114,18 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 	return endpoints, wrap(err, "listing webhook endpoints")
 }
 
-// TakeNotices returns what owners are to be told about their endpoints. One host gets each notice.
-func (s *Store) TakeNotices(ctx context.Context) (notices []webhook.Notice, err error) {
-	err = query(s.db, "take_notices").Scan(ctx, &notices)
-	return notices, withOutage(wrap(err, "taking notices about webhooks"))
+// Notices returns what owners are to be told about their endpoints, until EndNotice.
+func (s *Store) Notices(ctx context.Context) (notices []webhook.Notice, err error) {
+	err = s.db.NewRaw(`SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints
+		WHERE notice IS NOT NULL`).Scan(ctx, &notices)
+	return notices, withOutage(wrap(err, "reading notices about webhooks"))
+}
+
+// EndNotice ends a notice, unless the owner is to be told something else by now.
+func (s *Store) EndNotice(ctx context.Context, n webhook.Notice) error {
+	_, err := s.db.NewRaw(`UPDATE webhook_endpoints SET notice = NULL
+		WHERE account_id = ? AND (notice = 'disabled') = ?`, n.AccountID, n.Disabled).Exec(ctx)
+	return withOutage(wrap(err, "ending a notice about a webhook"))
 }
 
 // oneRow returns err, or none if the statement affected no row.

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"errors"
+	"time"
 
 	"assay/host/customer/privacy"
 	"assay/host/entity"
@@ -47,6 +48,12 @@ type Case struct {
 	Timestamp string `json:"timestamp"` // of the check
 	Revision  int64  `json:"revision"`
 	Reviewer  string `json:"reviewer"` // "" until a person takes the review
+}
+
+// Settled is a settled review of which the account's owner is to be told.
+type Settled struct {
+	Ref, AccountID string
+	SettledAt      time.Time
 }
 
 // Validate validates a request about the check with the given reference. The error is an *entity.InvalidError.

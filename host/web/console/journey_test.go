@@ -174,10 +174,18 @@ func TestFailingWebhook(t *testing.T) {
 			v.lacks("failed and can be resent")
 		}
 	}
-	expect.Equal(t, "messages more sent", s.server.Received(), 0)
 	v.submit("/dashboard/webhooks", "Remove")
 	p = v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
 	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
+	v.get("/dashboard/webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	storetest.Exec(t, conn, // a third notice within an hour waits
+		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing', notice = 'disabled'")
+	expect.NoError(t, s.TellOwners(t.Context()))
+	expect.Equal(t, "messages more sent", s.server.Received(), 0)
+	s.clock.Add(mailWindow)
+	expect.NoError(t, s.TellOwners(t.Context()))
+	s.paths(t, "jane@example.org", "Your webhook was disabled")
 }
 
 // unreadable is a store whose method with a name fails.

@@ -13,6 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/access/signin"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/web/mail"
 	"assay/host/web/refusal"
@@ -38,8 +39,9 @@ const (
 	maxConfirms   = 5  // links that confirm the address
 	maxNotices    = 10 // so that nobody who uses up the others hides a takeover
 
-	maxWebhookNotices = 2 // a receiver can fail again and again
-	maxReviewNotices  = 100
+	maxWebhookNotices = 2  // a receiver can fail again and again; the next attempt is later
+	maxReviewNotices  = 10 // likewise
+	refusedFor        = 24 * time.Hour
 
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
 )
@@ -278,33 +280,33 @@ func (c *Console) recoverAccount(ctx *fiber.Ctx) error {
 
 // tellOwner sends a notice of a change to an address, or, if that is "", to the one that the account is paid with.
 func (c *Console) tellOwner(account, address, what string) {
-	c.tell(account, address, mail.Message{Subject: "Your Assay account was changed", Text: c.text("notice",
-		view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})}, "notice to ", maxNotices)
-}
-
-// tell sends a message about an account to an address, or, if that is "", to the one that the account is paid with.
-func (c *Console) tell(account, address string, m mail.Message, kind string, limit int) {
 	if c.cfg.Mail == nil {
 		return
 	}
 	c.post(func(ctx context.Context) (mail.Message, error) {
-		if m.To = address; m.To == "" && c.cfg.Customers != nil {
-			customers, err := c.cfg.Store.CustomersOf(ctx, account)
-			if err == nil && len(customers) > 0 {
-				m.To, err = c.cfg.Customers.CustomerAddress(ctx, customers[0])
-			}
-			if err != nil {
-				return mail.Message{Subject: m.Subject}, err
-			}
+		m := mail.Message{Subject: "Your Assay account was changed"}
+		to, err := c.receiver(ctx, account, address)
+		if to == "" {
+			return m, err
 		}
-		if m.To == "" {
-			return mail.Message{}, nil
+		ok, err := c.allows(ctx, "notice to ", to, maxNotices, mailWindow)
+		if ok {
+			m.To, m.Text = to, c.text("notice", view{"Account": account, "What": what, "URL": c.cfg.URL + accountPath})
 		}
-		if ok, err := c.allows(ctx, kind, m.To, limit, mailWindow); err != nil || !ok {
-			return mail.Message{}, err
-		}
-		return m, nil
+		return m, err
 	})
+}
+
+// receiver returns an address or, if that is "", the one that an account is paid with, if any.
+func (c *Console) receiver(ctx context.Context, account, address string) (string, error) {
+	if address != "" || c.cfg.Customers == nil {
+		return address, nil
+	}
+	customers, err := c.cfg.Store.CustomersOf(ctx, account)
+	if err != nil || len(customers) == 0 {
+		return "", err
+	}
+	return c.cfg.Customers.CustomerAddress(ctx, customers[0])
 }
 
 // TellOwners tells owners by mail that their webhook was disabled, or that it answers again and how many events failed
@@ -313,35 +315,62 @@ func (c *Console) TellOwners(ctx context.Context) error {
 	if c.cfg.Mail == nil {
 		return nil
 	}
-	notices, err := c.cfg.Store.TakeNotices(ctx)
+	notices, err := c.cfg.Store.Notices(ctx)
 	for _, n := range notices {
-		endpoints, failed := c.cfg.Store.Endpoints(ctx, n.AccountID)
-		if failed != nil || len(endpoints) == 0 || !n.Disabled && endpoints[0].Resendable == 0 {
-			err = errors.Join(err, failed)
-			continue
+		m, since, failed := c.webhookNotice(ctx, n)
+		if failed == nil {
+			failed = c.tell(ctx, n.AccountID, since, m, "webhook notice to ", maxWebhookNotices,
+				func() error { return c.cfg.Store.EndNotice(ctx, n) })
 		}
-		subject := "Your webhook answers again"
-		if n.Disabled {
-			subject = "Your webhook was disabled"
-		}
-		err = errors.Join(err, c.tellAddress(ctx, n.AccountID, mail.Message{Subject: subject,
-			Text: c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})},
-			"webhook notice to ", maxWebhookNotices))
+		err = errors.Join(err, failed)
 	}
-	settled, failed := c.cfg.Store.TakeSettled(ctx)
-	for ref, account := range settled {
-		failed = errors.Join(failed, c.tellAddress(ctx, account, mail.Message{Subject: "A review is settled",
-			Text: c.text("review", view{"Ref": ref, "URL": c.cfg.URL + "/dashboard/checks/" + ref})},
-			"review notice to ", maxReviewNotices))
+	settled, failed := c.cfg.Store.Untold(ctx)
+	for _, r := range settled {
+		failed = errors.Join(failed, c.tell(ctx, r.AccountID, r.SettledAt, mail.Message{Subject: "A review is settled",
+			Text: c.text("review", view{"Ref": r.Ref, "URL": c.cfg.URL + "/dashboard/checks/" + r.Ref})},
+			"review notice to ", maxReviewNotices, func() error { return c.cfg.Store.EndUntold(ctx, r.Ref) }))
 	}
 	return errors.Join(err, failed)
 }
 
-// tellAddress sends a message to the owner of an account.
-func (c *Console) tellAddress(ctx context.Context, account string, m mail.Message, kind string, limit int) error {
-	address, err := c.cfg.Store.OwnerAddress(ctx, account)
-	if err == nil {
-		c.tell(account, address, m, kind, limit)
+// webhookNotice writes a notice about a webhook. It has no text if it is no longer true.
+func (c *Console) webhookNotice(ctx context.Context, n webhook.Notice) (m mail.Message, since time.Time, err error) {
+	endpoints, err := c.cfg.Store.Endpoints(ctx, n.AccountID)
+	if err != nil || len(endpoints) == 0 || n.Disabled != (endpoints[0].DisabledAt != nil) ||
+		!n.Disabled && endpoints[0].Resendable == 0 {
+		return m, since, err
 	}
-	return err
+	m.Subject, since = "Your webhook answers again", c.cfg.Now() // as long as events can be resent
+	if n.Disabled {
+		m.Subject, since = "Your webhook was disabled", *endpoints[0].DisabledAt
+	}
+	m.Text = c.text("webhook", view{"Notice": n, "Endpoint": endpoints[0], "URL": c.cfg.URL + webhooksPath})
+	return m, since, nil
+}
+
+// tell sends a message to the owner of an account, unless it has no text or nobody can get it. It calls end only once
+// the mail server has the message, because a message sent twice is better than none; or if the server still refuses it
+// a day after what happened.
+func (c *Console) tell(ctx context.Context, account string, since time.Time, m mail.Message, kind string, limit int,
+	end func() error) error {
+	sending, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	address, err := c.cfg.Store.OwnerAddress(sending, account)
+	if err == nil {
+		m.To, err = c.receiver(sending, account, address)
+	}
+	if err != nil {
+		return err
+	}
+	if m.To != "" && m.Text != "" {
+		_, ok, err := c.cfg.Store.Take(sending, kind+strings.ToLower(m.To), netip.Prefix{}, limit, mailWindow)
+		if ok {
+			err = c.cfg.Mail.Send(sending, m)
+		}
+		if !ok || err != nil && !(errors.Is(err, mail.ErrUndeliverable) && c.cfg.Now().Sub(since) > refusedFor) {
+			return err
+		}
+		c.warn("a message was not sent, and will not be", err)
+	}
+	return end()
 }

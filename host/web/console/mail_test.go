@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
 
 	"assay/host/access/signin"
 	"assay/host/check"
@@ -292,22 +295,30 @@ func TestRecovery(t *testing.T) {
 	v.press("Replace the code").is(200, "This is your new sign-in code.")
 }
 
-// TestReviewMail checks that the owner is told of a settled review.
+// TestReviewMail checks that the owner is told of a settled review once, unless the mail server refuses it for a day.
 func TestReviewMail(t *testing.T) {
 	t.Parallel()
 	m := serveMail(t)
 	owner, key := m.customer(t, "pro")
 	m.own(t, owner, "jane@example.org")
-	ref := m.record(t, key, entity.Email, "john@example.net", check.Block)
 	caller := expect.Value(m.store.Authenticate(t.Context(), key))(t)
-	expect.Value(m.store.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "John says no"}))(t)
-	expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
-	expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana",
-		State: decision.Upheld, Finding: "It is a trap."}))
+	tell := func(age time.Duration) error {
+		ref := m.record(t, key, entity.Email, "john@example.net", check.Block)
+		expect.Value(m.store.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "John says no"}))(t)
+		expect.NoError(t, m.store.TakeReview(t.Context(), ref, "Ana"))
+		expect.NoError(t, m.store.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana",
+			State: decision.Upheld, Finding: "It is a trap."}))
+		m.clock.Add(age)
+		m.server.Refuse(&smtp.SMTPError{Code: 550, Message: "no relaying"})
+		return m.TellOwners(t.Context())
+	}
+	expect.Failure(t, tell(0), "a notice that is refused")
 	for range 2 { // the second time there is nothing to tell
 		expect.NoError(t, m.TellOwners(t.Context()))
 	}
 	owner.get(m.paths(t, "jane@example.org", "A review is settled")[0]).is(200, "It is a trap.")
+	expect.NoError(t, tell(refusedFor)) // this one is not sent again
+	expect.NoError(t, m.TellOwners(t.Context()))
 	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 }
 

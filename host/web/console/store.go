@@ -131,8 +131,9 @@ type Store interface {
 	// Attempts returns the attempts to deliver an event, oldest first.
 	Attempts(ctx context.Context, account, ref string) ([]webhook.Attempt, error)
 	ResendEvent(ctx context.Context, account, ref string) error
-	// TakeNotices returns what owners are to be told about their endpoints, once.
-	TakeNotices(ctx context.Context) ([]webhook.Notice, error)
+	// Notices returns what owners are to be told about their endpoints, until EndNotice.
+	Notices(ctx context.Context) ([]webhook.Notice, error)
+	EndNotice(ctx context.Context, n webhook.Notice) error
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
 	// because their content was deleted.
 	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)
@@ -150,8 +151,9 @@ type Store interface {
 
 	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
 	decision.Records
-	// TakeSettled returns the reviews that were settled since the last call: their accounts by reference.
-	TakeSettled(ctx context.Context) (accounts map[string]string, err error)
+	// Untold returns the first settled review of each account whose owner was not told of it, until EndUntold.
+	Untold(ctx context.Context) ([]decision.Settled, error)
+	EndUntold(ctx context.Context, ref string) error
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (*privacy.Review, error)
 

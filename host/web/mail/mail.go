@@ -21,6 +21,9 @@ import (
 // Message is a plain text to one address.
 type Message struct{ To, Subject, Text string }
 
+// ErrUndeliverable means that a message was refused for good, so that sending it again will hardly help.
+var ErrUndeliverable = errors.New("the message cannot be delivered")
+
 // Sender sends messages through one SMTP server. It is safe for concurrent use.
 type Sender struct {
 	host    string
@@ -116,9 +119,13 @@ func (s *Sender) try(ctx context.Context, m Message) (again bool, err error) {
 	err = client.DialAndSendWithContext(ctx, message)
 	var refused *gomail.SendError
 	if errors.As(err, &refused) {
+		cause := errors.New("the server refused the message for now")
+		if refused.ErrorCode() >= 500 {
+			cause = ErrUndeliverable
+		}
 		// The error's own text names the receiver.
-		return refused.IsTemp(), fmt.Errorf("sending mail: the server refused the message: %s, status %d",
-			refused.Reason, refused.ErrorCode())
+		return refused.IsTemp(), fmt.Errorf("sending mail: %w: %s, status %d", cause, refused.Reason,
+			refused.ErrorCode())
 	}
 	if err != nil {
 		return true, fmt.Errorf("sending mail: %w", err)
@@ -129,7 +136,7 @@ func (s *Sender) try(ctx context.Context, m Message) (again bool, err error) {
 func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	message := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	if message.FromMailAddress(s.from); message.To(m.To) != nil {
-		return nil, errors.New("sending mail: the receiver's address is malformed")
+		return nil, fmt.Errorf("sending mail: %w: the receiver's address is malformed", ErrUndeliverable)
 	}
 	id := make([]byte, 16)
 	rand.Read(id)

@@ -2,7 +2,9 @@ package mail
 
 import (
 	"context"
+	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +92,7 @@ func TestRetries(t *testing.T) {
 		expect.That(t, (err == nil) == (test.sent == 1) && s.Attempts() == test.attempts && s.Received() == test.sent,
 			"Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
 		expect.That(t, err == nil || !strings.Contains(err.Error(), "jane"), "the error names the receiver: %v", err)
+		expect.Equal(t, "undeliverable", errors.Is(err, ErrUndeliverable), slices.Contains(test.refusals, error(never)))
 	})
 }
 
