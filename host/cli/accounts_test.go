@@ -32,16 +32,20 @@ func TestAccountsCommands(t *testing.T) {
 		Account string
 		Code    string `json:"sign_in_code"`
 	}](t, dir, database, "keys", "create")
-	account, err := s.SignInByCode(t.Context(), issued.Code)
-	expect.That(t, err == nil && account == issued.Account, "the code %q signs in to %q, %v", issued.Code, account, err)
+	signsIn := func(token string, err error) {
+		t.Helper()
+		session, _, _ := s.Session(t.Context(), token, "")
+		expect.That(t, err == nil && session.Account == issued.Account, "signs in to %q, %v", session.Account, err)
+	}
+	signsIn(s.SignInByCode(t.Context(), issued.Code, signin.Origin{}))
 	text := hosttest.Output(t, dir, database, "keys", "create", "--account", issued.Account)
 	expect.That(t, !strings.Contains(text, "code "), "a further key comes with a code:\n%s", text)
 	text = hosttest.Output(t, dir, database, "accounts", "sign-in-link", issued.Account,
 		"--public-url=https://assay.example/")
 	link, _, _ := strings.Cut(text, "\n")
 	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
-	account, err = s.UseLink(t.Context(), token)
-	expect.That(t, ok && err == nil && account == issued.Account, "the link %q signs in to %q, %v", link, account, err)
+	expect.That(t, ok, "the link is %q", link)
+	signsIn(s.UseLink(t.Context(), token, signin.Origin{}))
 	text = hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "--checks", "2000")
 	usage, err := s.Usage(t.Context(), issued.Account)
 	expect.That(t, err == nil && usage.Plan.Quota == 2000, "%sthe usage is %+v, %v", text, usage, err)
@@ -55,8 +59,8 @@ func TestAccountsCommands(t *testing.T) {
 		t.Errorf("a reason with a direction mark: exit code %d, printed %s", code, text)
 	}
 	hosttest.Output(t, dir, database, "accounts", "sign-out", issued.Account)
-	expect.Error(t, "after sign-out, the code fails with", expect.ErrorOf(s.SignInByCode(t.Context(), issued.Code)),
-		signin.ErrUnknown)
+	expect.Error(t, "after sign-out, the code fails with", expect.ErrorOf(s.SignInByCode(t.Context(), issued.Code,
+		signin.Origin{})), signin.ErrUnknown)
 	for _, command := range []string{"sign-in-link acct_nobody", "sign-out acct_nobody", "quota acct_nobody --checks 1",
 		"suspend acct_nobody --reason x", "resume acct_nobody --reason x"} {
 		args := append([]string{"accounts"}, strings.Fields(command)...)

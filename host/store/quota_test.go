@@ -337,16 +337,14 @@ func TestSignInOnce(t *testing.T) {
 	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
 	link := must(s.NewLink(t.Context(), account))(t)
 	expect(t, "sign-ins with one link", successes(t, concurrently(20, func(int) error {
-		return errOf(s.UseLink(context.Background(), link))
+		return errOf(s.UseLink(context.Background(), link, signin.Origin{}))
 	}), signin.ErrUnknown), 1)
 
 	// A new account's code can be issued again until it was used, and replaced by its owner at any time.
 	account = must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
 	signsIn := func(code string, want error) {
 		t.Helper()
-		got, err := s.SignInByCode(t.Context(), code)
-		holds(t, errors.Is(err, want) && (err != nil || got == account), "SignInByCode = %q, %v; want %v", got, err,
-			want)
+		wantError(t, "signing in by code", errOf(s.SignInByCode(t.Context(), code, signin.Origin{})), want)
 	}
 	unseen := must(s.FirstCode(t.Context(), account))(t)
 	first := must(s.FirstCode(t.Context(), account))(t)
@@ -359,7 +357,7 @@ func TestSignInOnce(t *testing.T) {
 	noError(t, err)
 	link = must(s.NewLink(t.Context(), account))(t)
 	second := must(s.ReplaceCode(t.Context(), account, session.ID))(t)
-	wantError(t, "a link from before the code was replaced", errOf(s.UseLink(t.Context(), link)), signin.ErrUnknown)
+	wantError(t, "a link from before", errOf(s.UseLink(t.Context(), link, signin.Origin{})), signin.ErrUnknown)
 	for token, want := range map[string]error{lost: signin.ErrNoSession, kept: nil} {
 		wantError(t, "a session after the code was replaced", errOf2(s.Session(t.Context(), token, "")), want)
 	}
@@ -376,6 +374,38 @@ func TestSignInOnce(t *testing.T) {
 		expect(t, table+" contains a secret", strings.Contains(rows, second) || strings.Contains(rows, token), false)
 	}
 	wantError(t, "a link to the public account", errOf(s.NewLink(t.Context(), publicAccount)), billing.ErrNoAccount)
+}
+
+// A sign-in in flight does not survive the end of all sessions.
+func TestSignInInFlight(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
+	s := newStore(t, nil)
+	must(s.db.Exec(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+		AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END';
+		CREATE TRIGGER hold BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION hold()`))(t)
+	conn, look := session(t, s.url), session(t, s.url)
+	for i := range 2 {
+		account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+		signIn, with := s.SignInByCode, must(s.FirstCode(t.Context(), account))(t)
+		end := func() error { return s.CloseAccountSignIn(context.Background(), account) }
+		if i == 1 {
+			signIn, with = s.UseLink, must(s.NewLink(t.Context(), account))(t)
+			end = func() error { return errOf(s.ReplaceCode(context.Background(), account, "")) }
+		}
+		exec(t, conn, "SELECT pg_advisory_lock(1)")
+		var token string
+		signedIn := async(func() (err error) {
+			token, err = signIn(context.Background(), with, signin.Origin{})
+			return err
+		})
+		until(t, "the sign-in waits", func() bool { return lockWaiters(t, look) == 1 })
+		ended := async(end)
+		until(t, "all sessions are ended, or wait", func() bool { return len(ended) == 1 || lockWaiters(t, look) == 2 })
+		exec(t, conn, "SELECT pg_advisory_unlock(1)")
+		noError(t, errors.Join(receive(t, "the sign-in", signedIn), receive(t, "the end of all sessions", ended)))
+		wantError(t, "the session", errOf2(s.Session(t.Context(), token, "")), signin.ErrNoSession)
+	}
 }
 
 // The dashboard acts with a key that is not limited and does not expire.

@@ -45,16 +45,16 @@ const usePrecision = time.Minute
 // maxSessions limits the list of an account's sessions.
 const maxSessions = 100
 
-// SignInByCode returns the account whose sign-in code is presented. It fails with signin.ErrMistyped or
-// signin.ErrUnknown.
-func (s *Store) SignInByCode(ctx context.Context, presented string) (account string, err error) {
+const useCode = "UPDATE sign_in_codes SET used_at = ?now WHERE hash = ?used RETURNING account_id"
+
+// SignInByCode begins a session of the account whose sign-in code is presented, as BeginSession does. It fails with
+// signin.ErrMistyped or signin.ErrUnknown.
+func (s *Store) SignInByCode(ctx context.Context, presented string, from signin.Origin) (token string, err error) {
 	hash, ok := signin.ParseCode(presented)
 	if !ok {
 		return "", signin.ErrMistyped
 	}
-	err = s.db.NewRaw("UPDATE sign_in_codes SET used_at = ? WHERE hash = ? RETURNING account_id", s.now(), hash[:]).
-		Scan(ctx, &account)
-	return account, withOutage(wrap(orElse(err, signin.ErrUnknown), "signing in by code"))
+	return s.beginSession(ctx, useCode, "", hash[:], from)
 }
 
 // FirstCode issues the sign-in code of a new account, in place of one that nobody has used. If the account's code was
@@ -68,10 +68,10 @@ func (s *Store) FirstCode(ctx context.Context, account string) (code string, err
 func (s *Store) ReplaceCode(ctx context.Context, account, session string) (code string, err error) {
 	code, err = s.issueCode(ctx, account, true)
 	if err == nil {
-		err = s.EndOtherSessions(ctx, account, session)
-	}
-	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM sign_in_links WHERE account_id = ?", account).Exec(ctx)
+	}
+	if err == nil { // last, when no former code or link can begin another
+		err = s.EndOtherSessions(ctx, account, session)
 	}
 	return code, withOutage(wrap(err, "replacing sign-in code"))
 }
@@ -112,33 +112,39 @@ func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byt
 	return token, withOutage(wrap(err, "creating link"))
 }
 
-// UseLink uses up a link and returns its account. It fails with signin.ErrUnknown.
-func (s *Store) UseLink(ctx context.Context, token string) (account string, err error) {
-	hash, ok := signin.ParseToken(token)
+// UseLink uses up a link and begins a session of its account, as BeginSession does. It fails with signin.ErrUnknown.
+func (s *Store) UseLink(ctx context.Context, link string, from signin.Origin) (token string, err error) {
+	hash, ok := signin.ParseToken(link)
 	if !ok {
 		return "", signin.ErrUnknown
 	}
-	err = s.db.NewRaw(`DELETE FROM sign_in_links
-		WHERE hash = ? AND sealed_address IS NULL AND expires_at > ? RETURNING account_id`, hash[:], s.now()).
-		Scan(ctx, &account)
-	return account, withOutage(wrap(orElse(err, signin.ErrUnknown), "using sign-in link"))
+	return s.beginSession(ctx, `DELETE FROM sign_in_links
+		WHERE hash = ?used AND sealed_address IS NULL AND expires_at > ?now RETURNING account_id`, "", hash[:], from)
 }
 
 // BeginSession begins a session and returns its token, which is all that signing in takes.
 func (s *Store) BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error) {
+	return s.beginSession(ctx, "SELECT ?account AS account_id", account, nil, from)
+}
+
+func (s *Store) beginSession(ctx context.Context, by, account string, used []byte, from signin.Origin) (
+	token string, err error) {
 	token, hash := signin.NewToken()
-	now := s.now()
-	row := &sessionRow{ID: "ses_" + ulid.Make().String(), Hash: hash[:], AccountID: account, BeganAt: now, UsedAt: now,
-		ProvedAt: now, ExpiresAt: now.Add(signin.SessionLife), Browser: from.Browser, Network: from.Network}
-	_, err = s.db.NewInsert().Model(row).Exec(ctx)
-	return token, withOutage(wrap(err, "beginning session"))
+	_, err = once[string](ctx, s, "WITH used AS ("+by+") "+statement("begin_session"), named{"account": account,
+		"used": used, "id": "ses_" + ulid.Make().String(), "hash": hash[:], "now": s.now(),
+		"expires": s.now().Add(signin.SessionLife), "browser": from.Browser, "network": from.Network})
+	return token, withOutage(wrap(orElse(err, signin.ErrUnknown), "beginning session"))
 }
 
 // ProveSession records that the sign-in code of an account was presented in one of its sessions. It fails with
 // signin.ErrMistyped or signin.ErrUnknown.
 func (s *Store) ProveSession(ctx context.Context, account, id, presented string) error {
-	owner, err := s.SignInByCode(ctx, presented)
-	if err == nil && owner != account {
+	hash, ok := signin.ParseCode(presented)
+	if !ok {
+		return signin.ErrMistyped
+	}
+	owner, err := once[string](ctx, s, useCode, named{"used": hash[:], "now": s.now()})
+	if err = withOutage(orElse(err, signin.ErrUnknown)); err == nil && owner != account {
 		err = signin.ErrUnknown
 	}
 	if err == nil {

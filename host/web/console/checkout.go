@@ -282,7 +282,11 @@ func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 	}
 	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown: it is
 	// now or never.
-	s, err := c.beginSession(ctx, claim.Account)
+	var s *session
+	token, err := c.cfg.Store.BeginSession(work(ctx), claim.Account, c.origin(ctx))
+	if err == nil {
+		s, err = c.enterSession(ctx, token)
+	}
 	c.warn("a new customer is not signed in", err)
 	v["Code"], err = c.cfg.Store.FirstCode(work(ctx), claim.Account)
 	c.warn("a new customer gets no sign-in code", err)

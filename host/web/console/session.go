@@ -86,8 +86,8 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 	return err == nil && json.Unmarshal(plain, v) == nil
 }
 
-// beginSession signs the browser in to an account. A session that it had before ends.
-func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
+// enterSession gives the browser the token of a session. One that it had before ends.
+func (c *Console) enterSession(ctx *fiber.Ctx, token string) (*session, error) {
 	// Not current, which could refuse a customer whose link is used up by now.
 	before, err := c.find(work(ctx), ctx, ctx.Cookies(c.cookieName(ctx, "session")))
 	if err == nil && before != nil {
@@ -96,15 +96,11 @@ func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error)
 	if err != nil {
 		return nil, err
 	}
-	token, err := c.cfg.Store.BeginSession(work(ctx), account, c.origin(ctx))
-	if err != nil {
-		return nil, err
-	}
 	s, err := c.find(work(ctx), ctx, token)
 	if err == nil && s != nil {
 		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
-		others := slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == account })
-		known := append([]string{account}, others[:min(len(others), maxKnown)]...)
+		others := slices.DeleteFunc(c.known(ctx), func(a string) bool { return a == s.Account })
+		known := append([]string{s.Account}, others[:min(len(others), maxKnown)]...)
 		err = c.sealCookie(ctx, "known", knownContext, known, c.cfg.Now().Add(knownLife))
 	}
 	return s, err
@@ -245,9 +241,9 @@ func (c *Console) signInForm(ctx *fiber.Ctx) error {
 
 // signIn signs in with a sign-in code.
 func (c *Console) signIn(ctx *fiber.Ctx) error {
-	var account string
+	var token string
 	problem, err := c.enterCode(ctx, func(work context.Context) (err error) {
-		account, err = c.cfg.Store.SignInByCode(work, strings.TrimSpace(field(ctx, "code")))
+		token, err = c.cfg.Store.SignInByCode(work, strings.TrimSpace(field(ctx, "code")), c.origin(ctx))
 		return err
 	})
 	if err != nil {
@@ -256,7 +252,7 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 	if problem != "" {
 		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Errors": map[string]string{"code": problem}})
 	}
-	if _, err := c.beginSession(ctx, account); err != nil {
+	if _, err := c.enterSession(ctx, token); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
@@ -289,12 +285,12 @@ func (c *Console) useLink(ctx *fiber.Ctx) error {
 	if err := c.takeSignIn(ctx); err != nil {
 		return err
 	}
-	account, err := c.cfg.Store.UseLink(work(ctx), field(ctx, "token"))
+	token, err := c.cfg.Store.UseLink(work(ctx), field(ctx, "token"), c.origin(ctx))
 	if errors.Is(err, signin.ErrUnknown) {
 		return errUsedLink
 	}
 	if err == nil {
-		_, err = c.beginSession(ctx, account)
+		_, err = c.enterSession(ctx, token)
 	}
 	if err != nil {
 		return err

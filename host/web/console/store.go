@@ -20,10 +20,10 @@ import (
 type Store interface {
 	// These sign customers in, keep their sessions, and limit how often clients may try.
 
-	// SignInByCode returns the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
-	SignInByCode(ctx context.Context, presented string) (account string, err error)
-	// UseLink uses up a sign-in link and returns its account. Error: signin.ErrUnknown.
-	UseLink(ctx context.Context, token string) (account string, err error)
+	// SignInByCode begins a session of the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
+	SignInByCode(ctx context.Context, presented string, from signin.Origin) (token string, err error)
+	// UseLink uses up a sign-in link and begins a session of its account. Error: signin.ErrUnknown.
+	UseLink(ctx context.Context, link string, from signin.Origin) (token string, err error)
 
 	// FirstCode issues the code of a new account, in place of one that nobody has used. It returns "" if the code was
 	// used.
