@@ -123,9 +123,9 @@ func (s *Store) Declined(ctx context.Context, checkout string, n int64) (at time
 // PollPage implements billing.Accounts.
 func (s *Store) PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, _ error) {
 	now := s.now()
-	err := s.db.NewRaw(`UPDATE billing_checkouts SET polled_at = ?now WHERE session = ?session AND page <> ''
-		AND state = 'open' AND (polled_at IS NULL OR polled_at <= ?before) RETURNING page`,
-		named{"session": session[:], "now": now, "before": now.Add(-every)}).Scan(ctx, &page)
+	page, err := only[string](ctx, s.db.NewRaw(`UPDATE billing_checkouts SET polled_at = ?now WHERE session = ?session
+		AND page <> '' AND state = 'open' AND (polled_at IS NULL OR polled_at <= ?before) RETURNING page`,
+		named{"session": session[:], "now": now, "before": now.Add(-every)}))
 	return page, wrap(orElse(err, nil), "polling a checkout")
 }
 

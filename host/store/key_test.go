@@ -13,11 +13,13 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/access/apikey"
+	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 func TestRevokedKeyCannotRecord(t *testing.T) {
@@ -45,16 +47,25 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 	verifyLedger(t, a)
 }
 
-// A commit that fails after the statement has returned its row, as on a full disk, is an error.
+// A commit that fails after the statement has returned its row, as on a full disk, is an error. So is a lost reply to a
+// statement that works once: sent again, it would find nothing.
 func TestFailedCommit(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "distributed tables have no triggers")
-	s := newStore(t, nil)
+	p := proxied(t, newStore(t, nil).url)
+	s := open(t, p.URL, nil)
 	caller := newCaller(t, s, plan(t, "pro", 5))
+	code, link := must(s.FirstCode(t.Context(), caller.Account))(t), must(s.NewLink(t.Context(), caller.Account))(t)
+	recovery := must(s.NewRecoveryLink(t.Context(), caller.Account, "jane@example.org"))(t)
+	must(s.ConfirmRecovery(t.Context(), recovery))(t)
+	recovery = must(s.NewRecoveryLink(t.Context(), caller.Account, "jane@example.org"))(t)
+	confirm := must(s.NewAddressLink(t.Context(), caller.Account, "jane@example.org"))(t)
+	job := s.Once("tidy", time.Hour, func(context.Context) error { return errors.New("it ran") })
 	must(s.db.Exec("CREATE FUNCTION fill_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'"))(t)
-	for _, table := range []bun.Ident{"api_keys", "public_uses"} {
-		must(s.db.Exec(`CREATE CONSTRAINT TRIGGER fill_disk AFTER INSERT OR UPDATE ON ? DEFERRABLE INITIALLY DEFERRED
-			FOR EACH ROW EXECUTE FUNCTION fill_disk()`, table))(t)
+	for _, table := range []bun.Ident{"api_keys", "public_uses", "sign_in_codes", "sign_in_links", "owner_addresses",
+		"jobs"} {
+		must(s.db.Exec(`CREATE CONSTRAINT TRIGGER fill_disk AFTER INSERT OR UPDATE OR DELETE ON ? DEFERRABLE
+			INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fill_disk()`, table))(t)
 	}
 	for name, change := range map[string]func() error{
 		"a key":        func() error { return errOf(s.CreateKey(t.Context(), caller.Account, "lost")) },
@@ -67,6 +78,24 @@ func TestFailedCommit(t *testing.T) {
 	} {
 		wantErrorText(t, name, change(), "53100")
 	}
+	single := map[string]func() error{
+		"a code":       func() error { return errOf(s.SignInByCode(t.Context(), code, signin.Origin{})) },
+		"a link":       func() error { return errOf(s.UseLink(t.Context(), link, signin.Origin{})) },
+		"an address":   func() error { return errOf(s.ConfirmAddress(t.Context(), caller.Account, confirm)) },
+		"a recovery":   func() error { return errOf(s.ConfirmRecovery(t.Context(), recovery)) },
+		"a removal":    func() error { return errOf(s.RemoveAddress(t.Context(), caller.Account, true)) },
+		"a job's turn": func() error { return job(t.Context()) },
+	}
+	for name, change := range single {
+		wantErrorText(t, name, change(), "53100")
+	}
+	must(s.db.Exec("DROP FUNCTION fill_disk CASCADE"))(t)
+	for name, change := range single {
+		p.Once(storetest.Muted, false, containing("RETURNING"))
+		err := change()
+		holds(t, errors.As(err, new(*check.DoubtError)), "%s without a reply: %v", name, err)
+	}
+	holds(t, one[bool](t, s, "SELECT due_at < now() + interval '2 min' FROM jobs"), "the job that did not run waits")
 }
 
 // A suspended account cannot record, whichever key it has and whatever the caches say, until it is resumed.

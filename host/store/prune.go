@@ -221,10 +221,10 @@ func (e expiry) pruneGraph(ctx context.Context, conn *pgx.Conn, before time.Time
 func (s *Store) Once(name string, every time.Duration, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		args := named{"name": name, "wait": (every * 9 / 10).Seconds(), "again": min(every, time.Minute).Seconds()}
-		err := s.db.NewRaw(`INSERT INTO jobs AS j (name, due_at) VALUES (?name, now() + make_interval(secs => ?wait))
-			ON CONFLICT (name) DO UPDATE SET due_at = EXCLUDED.due_at
-			WHERE EXCLUDED.due_at - j.due_at >= make_interval(secs => ?wait) RETURNING name`, args).
-			Scan(ctx, new(string)) // j.due_at <= now(), as Citus accepts it
+		_, err := once[string](ctx, s, `INSERT INTO jobs AS j (name, due_at)
+			VALUES (?name, now() + make_interval(secs => ?wait)) ON CONFLICT (name) DO UPDATE
+			SET due_at = EXCLUDED.due_at WHERE EXCLUDED.due_at - j.due_at >= make_interval(secs => ?wait)
+			RETURNING name`, args) // j.due_at <= now(), as Citus accepts it
 		if errors.Is(err, sql.ErrNoRows) { // another host has run it
 			return nil
 		}

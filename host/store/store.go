@@ -157,11 +157,9 @@ var ErrOtherSecret = errors.New("the secret file differs from the one that this 
 
 // initialise compares secrets and creates the rows and partitions that checks depend on.
 func (s *Store) initialise(ctx context.Context) error {
-	var fingerprint []byte
 	// The update changes nothing, but makes RETURNING include an existing row.
-	err := s.db.NewRaw(`INSERT INTO installation (secret_fingerprint) VALUES (?)
-		ON CONFLICT (only_row) DO UPDATE SET only_row = true RETURNING secret_fingerprint`, s.keys.Fingerprint).
-		Scan(ctx, &fingerprint)
+	fingerprint, err := only[[]byte](ctx, s.db.NewRaw(`INSERT INTO installation (secret_fingerprint) VALUES (?)
+		ON CONFLICT (only_row) DO UPDATE SET only_row = true RETURNING secret_fingerprint`, s.keys.Fingerprint))
 	if err != nil {
 		return fmt.Errorf("comparing secrets: %w", err)
 	}
