@@ -163,23 +163,6 @@ func (s *seeing) Append(ctx context.Context, records ...check.Record) error {
 	return s.fixture.Append(ctx, records...)
 }
 
-// A request that was recorded before is neither remembered nor counted against a quota that is spent.
-func TestAnsweredRequest(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "only")
-	f.appendErr = check.ErrAnswered
-	for range 2 {
-		_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{aDomain},
-			Once: rendering()})
-		_, batchErr := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, rendering())
-		for _, err := range []error{err, batchErr} {
-			var internal *check.InternalError
-			expect.That(t, errors.Is(err, check.ErrAnswered) && !errors.As(err, &internal), "got %v", err)
-		}
-	}
-	expect.Equal(t, "decisions observed", len(f.done), 0)
-}
-
 // guarded is a ledger that refuses decisions of a replaced lineup. Before each call of Append it puts the next revision
 // in force, as if an operator had done so while the check was scored.
 type guarded struct {

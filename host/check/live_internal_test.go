@@ -9,23 +9,6 @@ import (
 	"assay/registry/expect"
 )
 
-// Between loading the current lineup and retaining it, the lineup can be swapped out and drain.
-func TestDrainedLineupCannotBeRetained(t *testing.T) {
-	t.Parallel()
-	var live Live
-	live.Swap(NewLineup(1, nil, Bands{}, nil))
-	stale := live.current.Load()
-	expect.Must(t, stale.retain(), "the lineup in force cannot be retained")
-	drained := live.Swap(NewLineup(2, nil, Bands{}, nil))
-	expect.That(t, stale.retain(), "a lineup with references cannot be retained")
-	stale.Release()
-	stale.Release()
-	<-drained
-	expect.That(t, !stale.retain(), "a drained lineup was retained")
-	h := live.Acquire()
-	expect.That(t, h.Revision == 2, "revision %d is in force, want 2", h.Revision)
-}
-
 func TestAcquireSkipsADrainedLineup(t *testing.T) {
 	t.Parallel()
 	var live Live
