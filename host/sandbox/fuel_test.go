@@ -244,7 +244,13 @@ func TestLateCallIsRefused(t *testing.T) {
 // A call that waits until its deadline for an instance, which another call has or which is being created, is refused.
 func TestWaitForInstance(t *testing.T) {
 	t.Parallel()
-	expect.Each(t, map[string]bool{"busy": false, "being replaced": true}, func(t *testing.T, replaced bool) {
+	type testCase struct{ before, after func(*pool, *instance) }
+	nothing := func(*pool, *instance) {}
+	expect.Each(t, map[string]testCase{
+		"busy":           {nothing, (*pool).release},
+		"being replaced": {(*pool).discard, nothing},
+		"being created":  {func(p *pool, in *instance) { in.close(); <-p.slots }, nothing},
+	}, func(t *testing.T, c testCase) {
 		p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
 		create, blocked := p.pool.create, make(chan struct{})
 		p.pool.create = func(ctx context.Context) (*instance, error) {
@@ -252,15 +258,11 @@ func TestWaitForInstance(t *testing.T) {
 			return create(ctx)
 		}
 		in := expect.Value(p.pool.acquire(t.Context()))(t)
-		if replaced {
-			p.pool.discard(in)
-		}
+		c.before(p.pool, in)
 		_, err := p.Score(pastDeadline(t), facts("x", ""))
 		expect.Error(t, "the call", refusalOf(t, err), context.DeadlineExceeded)
 		close(blocked)
-		if !replaced {
-			p.pool.release(in)
-		}
+		c.after(p.pool, in)
 		wantScore(t, p, 7) // which waits for the instance
 	})
 }

@@ -111,19 +111,6 @@ func TestPoolSizeIsLimited(t *testing.T) {
 	}
 }
 
-// A slow initialisation does not delay the call that needs the instance beyond its deadline.
-func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
-	t.Parallel()
-	started := make(chan struct{})
-	p := newPool(1, func(context.Context) (*instance, error) {
-		<-started
-		return &instance{}, nil
-	}, func(error) {})
-	expect.Error(t, "acquiring", expect.ErrorOf(p.acquire(pastDeadline(t))), context.DeadlineExceeded)
-	close(started)
-	expect.Value(p.acquire(t.Context()))(t) // which was created meanwhile
-}
-
 // An instance that cannot be created does not occupy a slot: the next call tries again.
 func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	t.Parallel()

@@ -31,10 +31,8 @@ func TestFact(t *testing.T) {
 		"larger than memory":   {"entity.value", 16, long, 70_000, untouched},
 		"unsigned capacity":    {"entity.value", -1, "example.org", 11, "example.org....."},
 		"setting of a lineup":  {"config.mode", 16, "x", 5, "brisk..........."},
-		"unknown":              {"entity.unknown", 16, "x", -1, untouched},
 		"undeclared":           {"entity.type", 16, "x", -1, untouched},
 		"empty name":           {"", 16, "x", -1, untouched},
-		"prefix of a name":     {"entity.valu", 16, "x", -1, untouched},
 		"name too long":        {"entity.value" + strings.Repeat("x", sdk.MaxFactName), 16, "x", -1, untouched},
 	}, func(t *testing.T, test testCase) {
 		g, fill := newGuest(), concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
@@ -178,10 +176,7 @@ func TestAnswers(t *testing.T) {
 		"text of 241 bytes": {emitText(strings.Repeat("x", 241)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 234) + "…"})},
 		"text with an ANSI escape": {emitText("\x1b[2J"), 0, refused("control character U+001B")},
-		"text with an override":    {emitText("evil\u202etxt.exe"), 0, refused("invisible character")},
 		"text like the host's":     {emitText("ASSAY： Nothing found"), 0, refused("the host's own")},
-		"text not UTF-8":           {emitText("a\xff"), 0, refused("not UTF-8")},
-		"no text":                  {emitText(""), 0, refused("empty")},
 		"threat":                   {threats("scam"), 0, scored(0, "scam")},
 		"last threat counts":       {threats("scam", "phishing"), 0, scored(0, "phishing")},
 		"unknown threat":           {threats("<script>"), 0, refused("no threat")},
@@ -192,7 +187,6 @@ func TestAnswers(t *testing.T) {
 		"abstains":               {emit(60), 1, answer{Result: check.Result{Abstained: true}}},
 		"violation and abstains": {emit(101), 1, refused("101 points")},
 		"returns 2":              {emit(60), 2, fails(check.Trap, "returned 2")},
-		"returns 2^31-1":         {nothing, 1<<31 - 1, fails(check.Trap, "returned 2147483647")},
 	}, func(t *testing.T, test testCase) {
 		g := newGuest()
 		p := openGuest(t, g.scoring(test.body(g), i32Const(test.outcome)))

@@ -58,19 +58,6 @@ func endless(code ...byte) []byte {
 	return cat([]byte{opLoop, emptyBlock}, code, []byte{opBr, 0, opEnd})
 }
 
-// hashLoop is a loop as clang compiles it: a hash of the numbers below the argument.
-func hashLoop() []byte {
-	return module(section(idType, sig(i32, i32)), section(idFunction, u(0)),
-		section(idExport, export("run", FunctionKind, 0)),
-		section(idCode, fn(locals(2, I32), 0x03, 0x40, 0x20, 1, 0x20, 2, 0x73, 0x41, 0x93, 0x83, 0x80, 8, 0x6c,
-			0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0, 0x0b, 0x20, 1)))
-}
-
-// countdown is a loop that counts its argument down to zero.
-func countdown() []byte {
-	return function(i32, "", 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b)
-}
-
 // fibonacci recurses without a loop.
 func fibonacci() []byte {
 	return function(i64, i64, 0x20, 0, 0x42, 2, 0x54, 0x04, 0x7e, 0x20, 0, 0x05, 0x20, 0, 0x42, 1, 0x7d, opCall, 0,
@@ -192,8 +179,12 @@ func BenchmarkSlice(b *testing.B) {
 	chase := module(section(idType, sig("", "")), section(idFunction, u(0)), section(idMemory, cat([]byte{0}, u(256))),
 		section(idExport, export("run", FunctionKind, 0), export("memory", MemoryKind, 0)),
 		section(idCode, fn(locals(1, I32), endless(0x20, 0, 0x28, 2, 0, 0x21, 0)...)))
+	// A loop as clang compiles it: a hash of the numbers below the argument.
+	hash := section(idCode, fn(locals(2, I32), 0x03, 0x40, 0x20, 1, 0x20, 2, 0x73, 0x41, 0x93, 0x83, 0x80, 8, 0x6c,
+		0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0, 0x0b, 0x20, 1))
 	for name, wasm := range map[string][]byte{
-		"hash loop":   hashLoop(),
+		"hash loop": module(section(idType, sig(i32, i32)), section(idFunction, u(0)),
+			section(idExport, export("run", FunctionKind, 0)), hash),
 		"chase":       chase,
 		"fill 64 KiB": withMemory(endless(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 4, opMisc, memoryFill, 0)...),
 		"straight":    function(i32, i32, cat([]byte{0x20, 0}, repeat(300_000, 0x20, 0, 0x6d))...),

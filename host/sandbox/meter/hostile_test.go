@@ -13,7 +13,8 @@ import (
 	"assay/registry/expect"
 )
 
-// TestEndless checks that a refill that panics stops endless code soon after its slice is used up.
+// TestEndless checks that a refill that panics stops endless code soon after its slice is used up. Of start functions
+// and _initialize, TestHostileGuestsNextToHealthy in package sandbox does.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -48,6 +49,7 @@ func TestFuelChecks(t *testing.T) {
 	// descend calls itself down to 0, and continues after each call.
 	descend := function(i32, "", cat([]byte{0x20, 0, 0x04, 0x40, 0x20, 0, 0x41, 1, 0x6b, opCall, 0, 0x0b},
 		repeat(50, 0x20, 0, 0x1a))...)
+	countdown := function(i32, "", 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b)
 	loads := withMemory(repeat(5000, 0x41, 0, 0x28, 2, 0, 0x1a)...)
 	fill := withMemory(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 4, opMisc, memoryFill, 0)
 	grow := withMemory(0x20, 0, 0x40, 0, 0x1a)
@@ -63,7 +65,7 @@ func TestFuelChecks(t *testing.T) {
 	expect.Each(t, map[string]testCase{
 		"entry": {descend, 1000, func(p *policy) { p.checkEntry = false }, 100_000, 2000, false},
 		"calls": {descend, 1000, func(p *policy) { p.checkAfterCalls = false }, 100_000, 2000, false},
-		"loop":  {countdown(), 1000, func(p *policy) { p.checkLoops = false }, 6000, 1000, false},
+		"loop":  {countdown, 1000, func(p *policy) { p.checkLoops = false }, 6000, 1000, false},
 		"straight line": {straight, 0, func(p *policy) { p.maxDistance, p.maxBlock = math.MaxUint32, math.MaxUint32 },
 			200_000, 48, false},
 		"loads":         {loads, 0, func(p *policy) { p.accessDistance = 1 }, 15_000, 18, false},
@@ -100,29 +102,13 @@ func TestFuelIsKeptWhenFunctionReturns(t *testing.T) {
 		"br_table, last of labels":  {opBlock, emptyBlock, 0x41, 1, opBrTable, 2, 0, 1, 0, opEnd, opUnreachable},
 		"br_table, default in many": {opBlock, emptyBlock, 0x41, 9, opBrTable, 2, 0, 0, 1, opEnd, opUnreachable},
 	}, func(t *testing.T, way []byte) {
-		// Before the way out, countdown's loop runs 1000 times.
+		// Before the way out, a loop runs 1000 times.
 		code := cat([]byte{opLoop, emptyBlock, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, opBrIf, 0, opEnd}, way)
 		fuel := &fuelSupply{slice: Slice, refills: -1}
 		guest := startMetered(t, function(i32, "", code...), defaultPolicy(), fuel)
 		expect.NoError(t, run(guest, 1000))
 		expect.That(t, fuel.burned() >= 1000, "%d units burned", fuel.burned())
 	})
-}
-
-// TestStartIsMetered checks that an endless start function or _initialize can be stopped.
-func TestStartIsMetered(t *testing.T) {
-	t.Parallel()
-	types, code := section(idType, sig("", "")), section(idCode, fn(nil, endless()...))
-	for name, wasm := range map[string][]byte{
-		"start": module(types, section(idFunction, u(0)), rawSection(idStart, u(0)), code),
-		"_initialize": module(types, section(idFunction, u(0)),
-			section(idExport, export("_initialize", FunctionKind, 0)), code),
-	} {
-		fuel := &fuelSupply{slice: 1000, refills: 3}
-		_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
-		expect.That(t, errors.Is(err, errOutOfFuel) && fuel.calls == 4, "%s: after %d refills: %v", name, fuel.calls,
-			err)
-	}
 }
 
 // TestGrowth checks that memory and tables grow to their limits but not beyond.
