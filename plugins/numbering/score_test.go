@@ -59,9 +59,8 @@ func TestReportedBlocks(t *testing.T) {
 		block, points := reportedBlock(digits)
 		expect.That(t, points == 0, "reportedBlock(%q) = %q, %d", digits, block, points)
 	}
-	if block, _ := reportedBlock("972732123456"); block != "972732" {
-		t.Errorf("the block of +972 73 2123456 is %q, want 972732", block)
-	}
+	block, _ := reportedBlock("972732123456")
+	expect.That(t, block == "972732", "the block of +972 73 2123456 is %q, want 972732", block)
 }
 
 func FuzzScore(f *testing.F) {

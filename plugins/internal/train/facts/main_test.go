@@ -53,9 +53,8 @@ func TestRun(t *testing.T) {
 			Label         *int
 			Facts         map[string]string
 		}
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.Label == nil || r.Source == "" || r.Facts == nil {
-			t.Fatalf("%s: %v", lines.Bytes(), err)
-		}
+		err := json.Unmarshal(lines.Bytes(), &r)
+		expect.Must(t, err == nil && r.Label != nil && r.Source != "" && r.Facts != nil, "%s: %v", lines.Bytes(), err)
 		got[r.Value] = r.Facts
 	}
 	expect.That(t, got["honest.com"]["rdap.age_days"] != "", "honest.com has no age: %v", got["honest.com"])

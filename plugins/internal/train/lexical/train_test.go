@@ -144,9 +144,8 @@ func TestDivide(t *testing.T) {
 	}
 	expect.That(t, trained["reports"] == 19 && trained["list"]+validating["list"] == 1000 && len(trained) == 2,
 		"trained on %v", trained)
-	if n := validating["list"]; n < 50 || n > 200 {
-		t.Errorf("%d of 1000 honest rows validate, want about one in %d", n, honestShare)
-	}
+	n := validating["list"]
+	expect.That(t, n >= 50 && n <= 200, "%d of 1000 honest rows validate, want about one in %d", n, honestShare)
 	expect.That(t, validating["openphish"] == 20 && validating["ut1_bank"] == 20 && len(validating) == 3, "%v validate",
 		validating)
 }
