@@ -72,13 +72,10 @@ func put(t *testing.T, root, name, content string) {
 
 func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 	t.Helper()
-	entries, err := os.ReadDir(cacheOf(s.Root))
-	expect.NoError(t, err)
+	entries := expect.Value(os.ReadDir(cacheOf(s.Root)))(t)
 	files := map[string]fs.FileInfo{}
 	for _, e := range entries {
-		if files[e.Name()], err = e.Info(); err != nil {
-			t.Fatal(err)
-		}
+		files[e.Name()] = expect.Value(e.Info())(t)
 	}
 	return files
 }

@@ -211,14 +211,3 @@ func TestLogIsBounded(t *testing.T) {
 	expect.That(t, (len(all) == sdk.LogBytes || len(all) == sdk.LogBytes+1) && got.Log[0] == "first" &&
 		got.Refused == nil, "kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
 }
-
-func TestRunsAreIndependent(t *testing.T) {
-	t.Parallel()
-	layer := func(c *sdk.Check) sdk.Outcome {
-		c.Signal(10, "a:b:c", c.Get("a.a"))
-		return sdk.Scored
-	}
-	first, second := sdk.Run(layer, sdk.Facts{"a.a": "one"}), sdk.Run(layer, sdk.Facts{"a.a": "two"})
-	expect.That(t, len(first.Signals) == 1 && first.Signals[0].Text == "one" && len(second.Signals) == 1 &&
-		second.Signals[0].Text == "two", "two runs gave %v and %v", first.Signals, second.Signals)
-}

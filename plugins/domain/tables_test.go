@@ -11,10 +11,14 @@ import (
 	"assay/registry/expect"
 )
 
-// TestTables fails if tables.bin does not follow from package brand and ASSAY_UPDATE does not ask for a new one.
+// TestTables fails if tables.bin does not follow from package brand and ASSAY_UPDATE does not ask for a new one, or if
+// openTables does not read what file writes.
 func TestTables(t *testing.T) {
 	t.Parallel()
-	generated.Check(t, "tables.bin", buildTables(t).file())
+	want := buildTables(t)
+	text := want.file()
+	generated.Check(t, "tables.bin", text)
+	expect.That(t, reflect.DeepEqual(openTables(string(text)), want), "the tables that are read differ")
 }
 
 // buildTables indexes all brands and sites. A name with a pair of letters that looks like a single one has another
@@ -122,12 +126,4 @@ func (x *tables) file() []byte {
 	table.AddNumbers(&w, x.ordinaryHashes)
 	table.AddNumbers(&w, x.powers)
 	return w
-}
-
-// TestOpenTables reads what file writes.
-func TestOpenTables(t *testing.T) {
-	t.Parallel()
-	want := buildTables(t)
-	got := openTables(string(want.file()))
-	expect.That(t, reflect.DeepEqual(got, want), "the tables that are read differ from those that were written")
 }

@@ -20,16 +20,6 @@ func TestVerdicts(t *testing.T) {
 	layertest.Open(t, ".").CheckVerdict(t, check.Allow, pointsLongest)
 }
 
-func TestSignalText(t *testing.T) {
-	t.Parallel()
-	got := sdk.Run(Score, sdk.Facts{
-		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1",
-		"similar.letters": "17", "similar.category": "phishing", "similar.list": "CERT Polska",
-	})
-	const want = "Differs in 1 of 17 letters from secure-paypal-login.xyz, listed by CERT Polska as phishing"
-	expect.Equal(t, "text", got.Signals[0].Text, want)
-}
-
 // TestMonotone checks that a nearer or longer name never scores less.
 func TestMonotone(t *testing.T) {
 	t.Parallel()

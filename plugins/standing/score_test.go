@@ -26,19 +26,6 @@ func TestSignalTexts(t *testing.T) {
 		want  []string
 	}
 	expect.Each(t, map[string]testCase{
-		"a domain": {entity.Domain, "blumenwiese.de", sdk.Facts{
-			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "412", "feed.rank": "8410",
-			"feed.rank_list": "Tranco", "feed.good": "Suppliers", "feed.good_match": "exact", "graph.customers": "20",
-			"graph.blocked_share": "0", "graph.first_seen_days": "200", "dns.mx": "mx.blumenwiese.de",
-			"dns.spf": "fail", "dns.dmarc": "reject",
-		}, []string{
-			"Known to at least 20 customers, for 200 days, never blocked",
-			"Listed as good by Suppliers",
-			"On the Tranco list of popular sites (rank 8,410)",
-			"Registered since 2009",
-			"Name servers and registrar unchanged for 412 days",
-			"Has forged mail refused (DMARC reject, SPF)",
-		}},
 		"a mailbox": {entity.Email, "jane@blumenwiese.de", sdk.Facts{
 			"rdap.age_days": "6200", "rdap.unchanged_days": "412", "feed.rank": "1234567", "feed.rank_list": "Umbrella",
 			"feed.good": "Suppliers", "feed.good_match": "mail_domain", "graph.customers": "10",

@@ -27,9 +27,7 @@ func TestNamed(t *testing.T) {
 		"r.example/probe/other":       "",
 		"r.example/probe-2@" + digest: "",
 	} {
-		r, err := ParseReference(text)
-		expect.NoError(t, err)
-		r, err = r.named("probe", "1.0.0+b")
+		r, err := expect.Value(ParseReference(text))(t).named("probe", "1.0.0+b")
 		var refused *registry.Refusal
 		expect.That(t, (want != "" || errors.As(err, &refused) && refused.Reason == registry.OtherName) &&
 			(want == "" || err == nil && r.String() == want), "%s: %v, %v, want %q", text, r, err, want)

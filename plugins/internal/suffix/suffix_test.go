@@ -10,11 +10,12 @@ import (
 	"assay/sdk"
 )
 
-func TestRiskPoints(t *testing.T) {
+func TestPoints(t *testing.T) {
 	t.Parallel()
-	for tld, want := range map[string]int{"cyou": 27, "xyz": 14, "com": 0, "de": 0, "xn--p1ai": 0, "": 0,
-		"you": 0, "to": 0} { // parts of listed suffixes
-		expect.Equal(t, "RiskPoints of "+tld, RiskPoints(tld), want)
+	for suffix, want := range map[string][2]int{"cyou": {27, 0}, "xyz": {14, 0}, "cm": {0, 75}, "om": {0, 75},
+		"ne": {0, 75}, "co": {0, 60}, "com": {}, "de": {}, "co.uk": {}, "xn--p1ai": {}, "": {},
+		"you": {}, "to": {}} { // parts of listed suffixes
+		expect.Equal(t, "RiskPoints and TypoPoints of "+suffix, [2]int{RiskPoints(suffix), TypoPoints(suffix)}, want)
 	}
 }
 
@@ -31,21 +32,6 @@ func TestRiskPointsAreBounded(t *testing.T) {
 		}
 	}
 	expect.That(t, seen >= 40, "only %d suffixes in the source have points", seen)
-}
-
-func TestTypoPoints(t *testing.T) {
-	t.Parallel()
-	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
-		expect.Equal(t, "TypoPoints of "+suffix, TypoPoints(suffix), want)
-	}
-}
-
-func TestHasTenants(t *testing.T) {
-	t.Parallel()
-	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
-		"": false} {
-		expect.Equal(t, "HasTenants of "+registrable, HasTenants(registrable), want)
-	}
 }
 
 func TestListsSearchable(t *testing.T) {
@@ -104,23 +90,24 @@ func TestRead(t *testing.T) {
 	})
 }
 
-func TestNeutral(t *testing.T) {
+func TestLists(t *testing.T) {
 	t.Parallel()
-	for suffix, want := range map[string]bool{
-		"github.io": true, "eu-west-1.elb.amazonaws.com": true, "s3.amazonaws.com": false, "weebly.com": false,
-		"github.io gitlab.io": false, "hub.io": false, "": false,
+	for name, tt := range map[string]struct {
+		has             func(string) bool
+		members, others []string
+	}{
+		"HasTenants": {HasTenants, []string{"zendesk.com"}, []string{"endesk.com", "google.com", ""}},
+		"Neutral": {Neutral, []string{"github.io", "eu-west-1.elb.amazonaws.com"},
+			[]string{"s3.amazonaws.com", "weebly.com", "github.io gitlab.io", "hub.io", ""}},
+		"Restricted": {Restricted, []string{"gov", "gov.uk", "gob.es", "ac.at", "int", "go.jp"},
+			[]string{"ac", "government", "co.uk", ""}},
 	} {
-		expect.Equal(t, "Neutral of "+suffix, Neutral(suffix), want)
-	}
-}
-
-func TestRestricted(t *testing.T) {
-	t.Parallel()
-	for suffix, want := range map[string]bool{
-		"gov": true, "gov.uk": true, "gob.es": true, "ac.at": true, "int": true, "go.jp": true,
-		"ac": false, "government": false, "co.uk": false, "": false,
-	} {
-		expect.Equal(t, "Restricted of "+suffix, Restricted(suffix), want)
+		for _, member := range tt.members {
+			expect.That(t, tt.has(member), "%s lacks %q", name, member)
+		}
+		for _, other := range tt.others {
+			expect.That(t, !tt.has(other), "%s has %q", name, other)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,9 +39,7 @@ func writeRows(t *testing.T, reversed bool) string {
 		`{"type":"email","value":"jane@gmial.com","label":1,"source":"d","category":"typo_provider"}`,
 		`{"type":"email","value":"jane@com","label":0,"source":"d","category":"business_domain"}`)
 	if reversed {
-		for i, j := 0, len(mails)-1; i < j; i, j = i+1, j-1 {
-			mails[i], mails[j] = mails[j], mails[i]
-		}
+		slices.Reverse(mails)
 	}
 	dir := t.TempDir()
 	put := func(name, text string) {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"io"
@@ -10,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"assay/registry/expect"
 )
@@ -32,41 +28,39 @@ func TestRun(t *testing.T) {
 		"train_emails.jsonl": `{"type":"email","value":"a@mail.twice.com","label":1,"source":"maldomain:cert"}
 {"type":"email","value":"a@other.com","label":1,"source":"maldomain:cert"}
 {"type":"email","value":"a@honest.com","label":0,"source":"constructed"}`,
-		"train_domains_pool.jsonl.gz": "",
+		"train_domains_pool.jsonl.gz": `{"value":"twice.com","label":1,"source":"cert"}
+{"value":"twice.com","label":1,"source":"feed"}`,
 	} {
-		file := filepath.Join(folder, name)
 		if strings.HasSuffix(name, ".gz") {
-			writeGzip(t, file, `{"value":"twice.com","label":1,"source":"cert"}
-{"value":"twice.com","label":1,"source":"feed"}`)
-		} else if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			var packed strings.Builder
+			w := gzip.NewWriter(&packed)
+			expect.Value(io.WriteString(w, text))(t)
+			expect.NoError(t, w.Close())
+			text = packed.String()
 		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	out := filepath.Join(folder, "out.jsonl")
 	expect.NoError(t, run([]string{"-rows", out, folder}, io.Discard))
-	f := expect.Value(os.Open(out))(t)
-	defer f.Close()
 	got := map[string]map[string]string{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for line := range strings.Lines(string(expect.Value(os.ReadFile(out))(t))) {
 		var r struct {
 			Value, Source string
 			Label         *int
 			Facts         map[string]string
 		}
-		err := json.Unmarshal(lines.Bytes(), &r)
-		expect.Must(t, err == nil && r.Label != nil && r.Source != "" && r.Facts != nil, "%s: %v", lines.Bytes(), err)
+		err := json.Unmarshal([]byte(line), &r)
+		expect.Must(t, err == nil && r.Label != nil && r.Source != "" && r.Facts != nil, "%s: %v", line, err)
 		got[r.Value] = r.Facts
 	}
 	expect.That(t, got["honest.com"]["rdap.age_days"] != "", "honest.com has no age: %v", got["honest.com"])
 	delete(got, "honest.com")
 	dated := map[string]string{"rdap.found": "yes", "rdap.age_days": "10", "rdap.created": "2026-01-01"}
-	if diff := cmp.Diff(map[string]map[string]string{
+	expect.NoDiff(t, "facts", map[string]map[string]string{
 		"www.bad.com": dated, "other.com": dated, "honest.de": {}, "user.github.io": {},
 		"a@mail.twice.com": {"feed.listed": "feed", "feed.lists": "1", "feed.match": "mail_domain"},
 		"a@other.com":      {}, "a@honest.com": {},
-	}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	}, got)
 }
 
 // TestHonestAges checks the simulated ages against the published shares.
@@ -76,13 +70,4 @@ func TestHonestAges(t *testing.T) {
 		got := honestAge(share)
 		expect.That(t, got >= days-12 && got <= days+12, "the age at %v is %d days, want %d", share, got, days)
 	}
-}
-
-func writeGzip(t *testing.T, name, text string) {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	expect.Value(io.WriteString(w, text))(t)
-	expect.NoError(t, w.Close())
-	expect.NoError(t, os.WriteFile(name, b.Bytes(), 0o600))
 }
