@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,10 +54,9 @@ func TestAccountsCommands(t *testing.T) {
 		keys, err := s.Keys(t.Context(), issued.Account)
 		expect.That(t, err == nil && keys[0].State == state, "after %s: the keys are %+v, %v", command, keys, err)
 	}
-	if code, text := hosttest.Failing(t, dir, database, "accounts", "suspend", issued.Account, "--reason",
-		"fine\u202e"); code != 2 || !strings.Contains(text, "direction of text") {
-		t.Errorf("a reason with a direction mark: exit code %d, printed %s", code, text)
-	}
+	code, text := hosttest.Failing(t, dir, database, "accounts", "suspend", issued.Account, "--reason", "fine\u202e")
+	expect.That(t, code == 2 && strings.Contains(text, "direction of text"),
+		"a reason with a direction mark: exit code %d, printed %s", code, text)
 	hosttest.Output(t, dir, database, "accounts", "sign-out", issued.Account)
 	expect.Error(t, "after sign-out, the code fails with", expect.ErrorOf(s.SignInByCode(t.Context(), issued.Code,
 		signin.Origin{})), signin.ErrUnknown)
@@ -159,18 +158,17 @@ func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database strin
 		"listed %+v", list)
 	hosttest.Output(t, dir, database, "overrides", "remove", own.ID)
 	until("paypa1-secure-login.xyz", "block", "")
-	if status, text := send("DELETE", "/api/overrides?id="+all.ID, ""); status != 404 {
-		t.Errorf("a customer removes an override of the operator: status %d: %s", status, text)
-	}
+	status, text = send("DELETE", "/api/overrides?id="+all.ID, "")
+	expect.That(t, status == 404, "a customer removes an override of the operator: status %d: %s", status, text)
 }
 
 // testWebhooks covers the lifecycle of an endpoint, from setting to removing it.
 func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string) {
 	t.Helper()
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
-	var mu sync.Mutex
-	status := 200
-	url, calls := hosttest.Receive(t, func(hosttest.Call) int { mu.Lock(); defer mu.Unlock(); return status })
+	var status atomic.Int64
+	status.Store(200)
+	url, calls := hosttest.Receive(t, func(hosttest.Call) int { return int(status.Load()) })
 	set := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", issued.Account, "--url",
 		url+"/hook")
 	expect.That(t, strings.HasPrefix(set["secret"], "whsec_") && len(set) == 1, "webhooks set printed %v", set)
@@ -191,9 +189,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 
 	// A test event fails four times. The retries are made due early.
 	b, conn := hosttest.OpenStore(t, dir, database), storetest.Session(t, database)
-	mu.Lock()
-	status = 503
-	mu.Unlock()
+	status.Store(503)
 	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", issued.Account)["ref"]
 	for attempt := 1; attempt <= 4; attempt++ {
 		c := hosttest.Next(t, calls)
@@ -210,9 +206,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	f := failed()[0]
 	expect.That(t, f.Ref == test && f.Attempts == 4 && len(f.Log) == 4 && f.Log[3].Status == 503 &&
 		f.Log[3].ResponseBody == "thanks for "+test && f.PayloadHeld, "failed events: %+v", f)
-	mu.Lock()
-	status = 204
-	mu.Unlock()
+	status.Store(204)
 	done := hosttest.OutputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since",
 		"1h")
 	expect.That(t, done.Resent == 1 && done.Gone == 0, "resend: %+v", done)

@@ -36,10 +36,8 @@ func TestFeedsCommands(t *testing.T) {
 	expect.That(t, got.Added == 2 && got.Entries == 2 && got.Malformed == 1 && len(got.First) == 1 &&
 		got.First[0].Line == 4 && got.Format == "plain", "first import: %+v", got)
 	write("b.example", "c.example")
-	if got := hosttest.OutputJSON[importResult](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
-		got.Entries != 2 {
-		t.Errorf("second import: %+v", got)
-	}
+	got = hosttest.OutputJSON[importResult](t, dir, database, importing...)
+	expect.That(t, got.Added == 1 && got.Removed == 1 && got.Entries == 2, "second import: %+v", got)
 
 	// A file that is probably not a list changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
@@ -59,9 +57,8 @@ func TestFeedsCommands(t *testing.T) {
 	code, text = hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test")
 	expect.That(t, code == 1 && strings.Contains(text, "no list of that name"), "withdrawing again: exit code %d, %s",
 		code, text)
-	if feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list"); len(feeds) != 0 {
-		t.Errorf("lists after the withdrawal: %+v", feeds)
-	}
+	feeds = hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list")
+	expect.That(t, len(feeds) == 0, "lists after the withdrawal: %+v", feeds)
 }
 
 // An operator subscribes to a list, sees its state, accepts a smaller version and unsubscribes.

@@ -323,14 +323,13 @@ func TestWitness(t *testing.T) {
 			_ = writer.Close()
 		}()
 		line := make([]byte, 100)
-		n, err := reader.Read(line)
-		expect.NoError(t, err)
+		n := expect.Value(reader.Read(line))(t)
 		_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "listening on ")
 		expect.Must(t, ok, "it printed %q", line[:n])
 		keys[i] = strings.TrimSpace(out.String())
 		client := witness.NewClient(url, expect.Value(witness.ParseVerifier(keys[i]))(t), http.DefaultClient)
 		var asked []int64
-		_, err = client.Cosign(t.Context(), checkpoint, func(old int64) ([]audit.Hash, error) {
+		_, err := client.Cosign(t.Context(), checkpoint, func(old int64) ([]audit.Hash, error) {
 			asked = append(asked, old)
 			if old == 1 { // the proof is the second leaf
 				return []audit.Hash{{1}}, nil

@@ -114,33 +114,6 @@ func TestCanaryLifecycle(t *testing.T) {
 	expect.That(t, running != nil && h.plugin(second) == running, "promoting a canary opened its layers again")
 }
 
-// Hosts prepare and measure the lineup of a canary, so that starting and promoting it opens nothing.
-func TestPreparedCanaryIsSwappedIn(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	reads := h.counting()
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
-	base := h.storeLineup(t, lineupOf(-1, "probe@1.0.0"))
-	trial := h.storeLineup(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
-	h.change(t, Proposal{Lineup: base})
-	h.follow(t, 1)
-	h.preparing(t, func(_ context.Context, l *check.Lineup) (any, error) {
-		return map[string]int{"layers": len(l.Members)}, nil
-	})
-	p := Proposal{Base: h.last(t), Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5},
-		Author: "ana@test", At: time.Now()}
-	signed := expect.Value(activation.SignCandidate(p.Activation(), operator))(t)
-	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
-	expect.That(t, answer.Progress == fleet.Ready && string(answer.Report) == `{"layers": 2}`,
-		"answer %+v with report %s", answer, answer.Report)
-	before := reads.Load()
-	h.change(t, p)
-	h.follow(t, 1)
-	h.change(t, Proposal{Lineup: trial})
-	h.follow(t, 2)
-	expect.Equal(t, "modules read since it was prepared", reads.Load()-before, 0)
-}
-
 // A poll whose connection is cut off silently gives up, and a host follows again.
 func TestFollowerSurvivesASilentCut(t *testing.T) {
 	t.Parallel()

@@ -139,12 +139,11 @@ func TestTry(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
-	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil)
-	expect.NoError(t, err)
+	manifests := expect.Value(Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil))(t)
 	expect.That(t, len(manifests) == 1 && manifests[0].Name == "probe", "the manifests are %+v", manifests)
 	partial := lineupOf(0, "probe@1.0.0")
 	partial.Layers[0].Weight = registry.ByType{"iban": 1}
-	_, err = Try(t.Context(), h.store, h.box, partial, nil)
+	_, err := Try(t.Context(), h.store, h.box, partial, nil)
 	expect.ErrorText(t, "trying a weight that lacks a type", err, "weight of probe@1.0.0: lacks a number for domain")
 	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"), nil)
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {

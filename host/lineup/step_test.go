@@ -96,8 +96,7 @@ func TestSteps(t *testing.T) {
 		}
 		s.Catalog = racer
 		signed, err := c.take(s, tried)
-		expect.That(t, (err == nil) == (c.err == "") && (err == nil || strings.Contains(err.Error(), c.err)),
-			"error %v, want %q", err, c.err)
+		expect.Outcome(t, "the step", err, c.err)
 		last := h.last(t)
 		revision := int64(0)
 		if last.Canary != nil {

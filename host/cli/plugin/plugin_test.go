@@ -106,9 +106,8 @@ func TestPluginFacts(t *testing.T) {
 	for name := range known.Facts {
 		expect.That(t, !strings.HasPrefix(name, "history."), "%s is known without an account", name)
 	}
-	if known := facts("--account", issued.Account); known.Facts["history.own_first_seen_days"] != "0" {
-		t.Errorf("the account's history is unknown: %+v", known)
-	}
+	known = facts("--account", issued.Account)
+	expect.That(t, known.Facts["history.own_first_seen_days"] == "0", "the account's history is unknown: %+v", known)
 	run := func(args ...string) rehearsal.Call {
 		t.Helper()
 		return hosttest.OutputJSON[rehearsal.Call](t, dir, database, append(append([]string{"plugin", "run", file,

@@ -216,15 +216,13 @@ func TestImportedList(t *testing.T) {
 		}
 		return all, err
 	}
-	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, read)
-	expect.NoError(t, err)
+	expect.Value(m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, read))(t)
 	load()
 	d := m.score(entity.Domain, listed)
 	expect.That(t, d.Verdict == check.Block && d.Threat == "scam" && d.Signals[0].Text == "Listed by Shops as scam",
 		"the listed domain: %d %s, %v", d.Score, d.Threat, d.Signals)
-	if d := m.score(entity.Email, address); d.Verdict == check.Allow {
-		t.Errorf("an address at the listed domain: %d, %v", d.Score, d.Signals)
-	}
+	d = m.score(entity.Email, address)
+	expect.That(t, d.Verdict != check.Allow, "an address at the listed domain: %d, %v", d.Score, d.Signals)
 	d = m.score(entity.Domain, like)
 	want := "Differs in 1 of 19 letters from blumenwiese-angebote.shop, listed by Shops as scam"
 	expect.That(t, d.Score > before[1] && slices.ContainsFunc(d.Signals,

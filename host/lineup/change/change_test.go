@@ -309,16 +309,9 @@ func TestChangedCanary(t *testing.T) {
 	t.Parallel()
 	limit, own := activation.Limit(300), activation.Lineup{Revision: 2}
 	canary := activation.Canary{Lineup: own, Share: 5, Limit: 100}
-	for name, c := range map[string]struct {
-		change CanaryChange
-		want   activation.Canary
-	}{
-		"both": {CanaryChange{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
-	} {
-		got := c.change.of(canary)
-		expect.That(t, *got == c.want, "%s: %+v", name, got)
-	}
-	got := (CanaryChange{End: true}).of(canary)
+	got := CanaryChange{Share: 9, Limit: &limit}.of(canary)
+	expect.Equal(t, "both", *got, activation.Canary{Lineup: own, Share: 9, Limit: 300})
+	got = CanaryChange{End: true}.of(canary)
 	expect.That(t, got == nil && canary.Share == 5, "ended: %+v", got)
 }
 
@@ -328,9 +321,8 @@ func TestSlowTypes(t *testing.T) {
 	const limit = 220 * time.Millisecond
 	email := registry.Manifest{Entities: []string{"email"}, BudgetFuel: registry.MaxBudget}
 	both := registry.Manifest{Entities: []string{"email", "phone"}, BudgetFuel: registry.MaxBudget}
-	if got := slowTypes([]registry.Manifest{both, both, email, email}, limit); len(got) != 0 {
-		t.Errorf("200 million units: %v", got)
-	}
-	got := slowTypes([]registry.Manifest{both, both, email, email, both}, limit)
+	got := slowTypes([]registry.Manifest{both, both, email, email}, limit)
+	expect.That(t, len(got) == 0, "200 million units: %v", got)
+	got = slowTypes([]registry.Manifest{both, both, email, email, both}, limit)
 	expect.That(t, len(got) == 1 && got[0] == (SlowType{"email", 250_000_000}), "250 million units: %v", got)
 }

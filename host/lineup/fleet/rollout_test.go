@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,8 +144,7 @@ func TestPrepare(t *testing.T) {
 		if err == nil {
 			expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
 			expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
-			err = p.Close()
-			expect.NoError(t, err)
+			expect.NoError(t, p.Close())
 		}
 		expect.That(t, len(r.proposed) == 1 && len(r.withdrawn) == 1 && r.withdrawn[0] == r.proposed[0].ID,
 			"proposed %+v, withdrew %v", r.proposed, r.withdrawn)
@@ -212,8 +212,8 @@ func TestPrepareInterrupted(t *testing.T) {
 // beats is a roster that remembers the reports, and fails to store some of them.
 type beats struct {
 	fleet.Roster
+	failing atomic.Bool
 	mu      sync.Mutex
-	failing bool
 	reports []string
 }
 
@@ -223,7 +223,7 @@ func (b *beats) RemoveHost(context.Context, string) error                       
 func (b *beats) ReportShadow(_ context.Context, id string, report json.RawMessage) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failing {
+	if b.failing.Load() {
 		return errors.New("no database")
 	}
 	b.reports = append(b.reports, id+" "+string(report))
@@ -291,13 +291,9 @@ func TestPulseReportsShadow(t *testing.T) {
 		want(11*time.Second, "host_a [1]")
 		want(30*time.Second, "host_a [1]")
 		find("[2]")
-		roster.mu.Lock()
-		roster.failing = true
-		roster.mu.Unlock()
+		roster.failing.Store(true)
 		want(30*time.Second, "host_a [1]")
-		roster.mu.Lock()
-		roster.failing = false
-		roster.mu.Unlock()
+		roster.failing.Store(false)
 		want(11*time.Second, "host_a [1]", "host_a [2]")
 		for range 5 {
 			find("[3]")

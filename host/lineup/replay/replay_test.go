@@ -40,14 +40,12 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		return result, err
 	}), "entity.value")
 	configured.Config = map[string]string{"half": "yes"}
-	slow := member("status", "status 1, fuel", 4, failing(check.Exhausted))
 	doubled := member("local", "local 2", 3, pointsOf("entity.value", 6))
 	added := member("new", "new 1", 3, pointsOf("domain.name", 4), "domain.name")
 	only := member("new", "new 1", 9, pointsOf("entity.value", 5))
 	domains := member("local", "local 2", 3, local, "entity.value")
 	domains.Entities = []entity.Type{entity.Domain}
 
-	refused := member("status", "status 2", 4, failing(check.Refused))
 	mended := member("lame", "lame 2", 2, pointsOf("entity.type", 10))
 	renamed := member("global", "local 1", 3, local, "entity.value")
 	type testCase struct {
@@ -63,8 +61,6 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		"another weight":            {-4, bands, replaced(0, member("local", "local 1", 6, local)), true},
 		"a changed layer":           {-4, bands, replaced(0, doubled), true},
 		"a layer that fails":        {-4, bands, replaced(0, member("local", "local 2", 3, failing(check.Trap))), true},
-		"a layer beyond its fuel":   {-4, bands, replaced(1, slow), true},
-		"a layer that is refused":   {-4, bands, replaced(1, refused), true},
 		"a layer that abstains":     {-4, bands, replaced(0, member("local", "local 2", 3, layerFunc(abstain))), true},
 		"a layer that is mended":    {-4, bands, replaced(2, mended), true},
 		"a layer that is required":  {-4, bands, replaced(2, required), true},
