@@ -120,6 +120,7 @@ func TestInvalidCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"feeds import x.txt --kind bad --name a,b":                         "--name",
 		"eval x.jsonl --worst=-1":                                          "--worst must not be negative",
+		"feeds import x.txt --kind bad":                                    "--name",
 		"feeds import x.txt --name a --kind ugly":                          "--kind",
 		"feeds import x.txt --name a --kind bad --category evil":           "--category",
 		"feeds import x.txt --name a --kind good --category scam":          "--category",

@@ -259,9 +259,8 @@ func TestHostWorkCostsFuel(t *testing.T) {
 	t.Parallel()
 	fuel := func(build func(g *guest) []byte) int64 {
 		g := newGuest()
-		result, err := openGuest(t, g.scoring(build(g), returnScored)).Score(t.Context(), facts(testEntity, ""))
-		expect.NoError(t, err)
-		return result.Fuel
+		p := openGuest(t, g.scoring(build(g), returnScored))
+		return expect.Value(p.Score(t.Context(), facts(testEntity, "")))(t).Fuel
 	}
 	sized := func(size int) string { return strings.Repeat("x", size) }
 	type testCase struct {

@@ -255,9 +255,8 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	expect.NoError(t, p.exportHost(ctx))
 	expect.NoError(t, p.exportWASI(ctx))
 	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
-	module, err := engine.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	expect.NoError(t, err)
-	return module
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	return expect.Value(engine.InstantiateModule(ctx, compiled, config))(t)
 }
 
 func TestMergeData(t *testing.T) {
