@@ -16,9 +16,8 @@ import (
 
 // VerifyPlugins compares the published plugins with their modules and signatures. The error broken joins what differs.
 // Hosts load modules by their digests, but commands look digests up by name.
-func VerifyPlugins(
-	ctx context.Context, s *store.Store, trust activation.Trust, inForce registry.LineupDocument,
-) (broken, err error) {
+func VerifyPlugins(ctx context.Context, s *store.Store, trust activation.Trust, inForce registry.LineupDocument) (
+	broken, err error) {
 	plugins, err := s.Plugins(ctx)
 	if err != nil {
 		return nil, err

@@ -25,9 +25,8 @@ type Receipts struct {
 // Receipt returns a check's receipt as JSON, see receipt.Receipt. Without prove it has no proof, and is the same each
 // time. proved reports whether it has a proof: there is none until a checkpoint covers the record, which takes seconds.
 // It fails with feedback.ErrUnknownCheck, check.ErrUnauthorized or a *check.UnavailableError.
-func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove bool) (
-	text json.RawMessage, proved bool, err error,
-) {
+func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove bool) (text json.RawMessage,
+	proved bool, err error) {
 	found, err := r.Store.CheckRecord(ctx, c, ref)
 	if err != nil {
 		return nil, false, err

@@ -177,9 +177,8 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 // of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid, no chain is.
 // The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means
 // that verifying failed.
-func Verify(
-	ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints,
-) (reports []Report, broken, err error) {
+func Verify(ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints) (
+	reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		key, forged, err := follow(ctx, log, key)
 		if err != nil {
@@ -210,8 +209,7 @@ func Verify(
 // with their erasures and anchors, their Merkle trees, both against signed checkpoints, and what is stored against
 // their records. It fails for a chain without any checkpoint, see Report.Unsigned. Its results are those of Verify.
 func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *Checkpoints, now time.Time) (
-	reports []Report, broken, err error,
-) {
+	reports []Report, broken, err error) {
 	_, stored := log.(store.AuditLog)
 	key, forged, err := follow(ctx, log, key)
 	if err != nil {

@@ -81,9 +81,8 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, o
 
 // scoreAll scores the requests whose answers have no error, sets their decisions and returns their records. It stops at
 // the first check that cannot be scored.
-func (c *Checker) scoreAll(
-	ctx context.Context, l *Lineup, visit *admission.Visit, caller Caller, requests []parsed, answers []Answer,
-) ([]Record, error) {
+func (c *Checker) scoreAll(ctx context.Context, l *Lineup, visit *admission.Visit, caller Caller, requests []parsed,
+	answers []Answer) ([]Record, error) {
 	deadline := c.BatchDeadline
 	if deadline == 0 {
 		deadline = c.Deadline

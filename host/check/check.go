@@ -296,9 +296,8 @@ func (c *Checker) RescoreRecord(ctx context.Context, account string, e entity.En
 
 // score looks up the facts about the scored entity and runs the lineup's layers. It returns an *UnavailableError if it
 // cannot score the entity in full within the deadline.
-func (c *Checker) score(
-	ctx context.Context, l *Lineup, visit *admission.Visit, p parsed,
-) (*Decision, entity.Facts, error) {
+func (c *Checker) score(ctx context.Context, l *Lineup, visit *admission.Visit, p parsed) (
+	*Decision, entity.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
 	lookedUp, unanswered, err := c.collect(ctx, l, p)
@@ -310,9 +309,8 @@ func (c *Checker) score(
 }
 
 // judge calls decide when it is the check's turn.
-func (c *Checker) judge(
-	ctx context.Context, l *Lineup, visit *admission.Visit, p parsed, lookedUp entity.Facts, unanswered []string,
-) (d *Decision, err error) {
+func (c *Checker) judge(ctx context.Context, l *Lineup, visit *admission.Visit, p parsed, lookedUp entity.Facts,
+	unanswered []string) (d *Decision, err error) {
 	late := visit.Judge(ctx, func() { d, err = c.decide(ctx, l, p, lookedUp, unanswered) })
 	if late != nil {
 		return nil, &UnavailableError{Part: "processor", Err: late}
@@ -321,9 +319,8 @@ func (c *Checker) judge(
 }
 
 // collect looks up the facts about the scored entity that the lineup's layers read.
-func (c *Checker) collect(
-	ctx context.Context, l *Lineup, p parsed,
-) (facts entity.Facts, unanswered []string, err error) {
+func (c *Checker) collect(ctx context.Context, l *Lineup, p parsed) (
+	facts entity.Facts, unanswered []string, err error) {
 	wanted := l.lookups[p.scored.Type]
 	if c.Collector == nil || len(wanted) == 0 {
 		return nil, nil, nil
@@ -332,9 +329,8 @@ func (c *Checker) collect(
 }
 
 // decide runs the lineup's layers on the scored entity and fuses their results. Its error is an *UnavailableError.
-func (c *Checker) decide(
-	ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts, unanswered []string,
-) (*Decision, error) {
+func (c *Checker) decide(ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts, unanswered []string) (
+	*Decision, error) {
 	e := p.scored
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))

@@ -122,9 +122,8 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 // collectorFunc is a function that acts as a Collector.
 type collectorFunc func(context.Context, entity.Entity, []string) (entity.Facts, []string)
 
-func (f collectorFunc) Collect(
-	ctx context.Context, _ string, e entity.Entity, wanted []string,
-) (entity.Facts, []string, error) {
+func (f collectorFunc) Collect(ctx context.Context, _ string, e entity.Entity, wanted []string) (
+	entity.Facts, []string, error) {
 	facts, unanswered := f(ctx, e, wanted)
 	return facts, unanswered, nil
 }

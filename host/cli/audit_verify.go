@@ -160,9 +160,8 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Com
 }
 
 // follow returns the key with the later keys of the log, which the checkpoints may have been signed with.
-func (cmd *auditVerifyCmd) follow(
-	ctx context.Context, cfg *installation.Config, key audit.Public,
-) (audit.Public, error) {
+func (cmd *auditVerifyCmd) follow(ctx context.Context, cfg *installation.Config, key audit.Public) (
+	audit.Public, error) {
 	err := cmd.read(ctx, cfg, func(ctx context.Context, log auditlog.Log, _ time.Time) error {
 		statements, err := log.KeyStatements(ctx)
 		if err == nil {

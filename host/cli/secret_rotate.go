@@ -88,9 +88,7 @@ func introduce(ctx context.Context, s *installation.Session, key ed25519.PublicK
 }
 
 // announce introduces a key of the audit log that the signer holds.
-func announce(
-	ctx context.Context, s *store.Store, key ed25519.PublicKey, uses audit.Use, from time.Time,
-) error {
+func announce(ctx context.Context, s *store.Store, key ed25519.PublicKey, uses audit.Use, from time.Time) error {
 	number := len(s.Signer().Statements()) + 2
 	statement, err := s.Signer().Introduce(key, uses, from)
 	if err != nil {

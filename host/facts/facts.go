@@ -119,9 +119,8 @@ type observation struct {
 }
 
 // Collect implements check.Collector. It ignores wanted facts that no source has.
-func (c *Collector) Collect(
-	ctx context.Context, account string, e entity.Entity, wanted []string,
-) (found entity.Facts, silent []string, err error) {
+func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (
+	found entity.Facts, silent []string, err error) {
 	ctx = context.WithValue(ctx, accountKey{}, account)
 	ctx = admission.WithHolder(ctx, cmp.Or(admission.Holder(ctx), account))
 	wants := func(fact string) bool {

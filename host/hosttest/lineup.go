@@ -57,9 +57,8 @@ func WaitForScore(t *testing.T, host *HostProcess, key, body string, wanted func
 }
 
 // ActivateLineup puts a lineup in force with the operator's key of a data directory, and returns its revision.
-func ActivateLineup(
-	ctx context.Context, b *installation.Backend, dir string, l registry.LineupDocument,
-) (int64, error) {
+func ActivateLineup(ctx context.Context, b *installation.Backend, dir string, l registry.LineupDocument) (
+	int64, error) {
 	o, base, err := InForce(ctx, b, dir)
 	if err != nil {
 		return 0, err

@@ -43,9 +43,8 @@ type Authority struct {
 //
 // If neither a trust file nor a signed activation exists and create is set, it makes an operator's key. save writes the
 // trust file after the first activation, so that an interrupted first start begins again.
-func (b *Backend) OpenAuthority(
-	ctx context.Context, cfg *Config, memory *lineup.Memory, create bool,
-) (*Authority, error) {
+func (b *Backend) OpenAuthority(ctx context.Context, cfg *Config, memory *lineup.Memory, create bool) (
+	*Authority, error) {
 	a := &Authority{file: cfg.TrustPath(), Verifier: lineup.Verifier{Records: b.Store, Memory: memory}}
 	var err error
 	if a.host, err = b.HostKey(); err != nil {

@@ -31,9 +31,8 @@ type Backend struct {
 
 // Open opens the database of the installation that the settings name. It starts the private Postgres if it is
 // not running. With store.CreateSchema, for a starting host, it creates missing parts; otherwise it creates nothing.
-func Open(
-	ctx context.Context, cfg *Config, t *terminal.Terminal, log *slog.Logger, schema store.Schema,
-) (*Backend, error) {
+func Open(ctx context.Context, cfg *Config, t *terminal.Terminal, log *slog.Logger, schema store.Schema) (
+	*Backend, error) {
 	create, load, wait := schema == store.CreateSchema, cfg.LoadInstallation, time.Duration(0)
 	if create {
 		load, wait = cfg.CreateInstallation, cfg.Wait

@@ -31,9 +31,8 @@ type Lookups struct {
 
 // OpenLookups opens the sources that cfg enables, in addition to the given ones. Without a database, it leaves out
 // those that need one.
-func OpenLookups(
-	ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source,
-) (l *Lookups, err error) {
+func OpenLookups(ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source) (
+	l *Lookups, err error) {
 	l = &Lookups{log: log}
 	defer func() {
 		if err != nil {
@@ -96,9 +95,8 @@ const (
 
 // LookUp returns the wanted facts about an entity, and the sources that did not respond. Unlike a check, it waits for a
 // registry, which is asked in the background.
-func (l *Lookups) LookUp(
-	ctx context.Context, account string, e entity.Entity, wanted []string,
-) (found entity.Facts, silent []string, err error) {
+func (l *Lookups) LookUp(ctx context.Context, account string, e entity.Entity, wanted []string) (
+	found entity.Facts, silent []string, err error) {
 	wanted = slices.Sorted(slices.Values(wanted))
 	end := time.After(giveUpAfter)
 	for {

@@ -90,9 +90,8 @@ func (o *Opener) Lineup(ctx context.Context, l registry.LineupDocument) (*check.
 
 // Checker opens a lineup to score entities of a type: that of a file or, if there is no file, the one in force or the
 // built-in one. It looks facts up as a host does and records nothing. The function that Checker returns closes it.
-func (o *Opener) Checker(
-	ctx context.Context, file string, kind entity.Type,
-) (_ *check.Checker, closeAll func() error, err error) {
+func (o *Opener) Checker(ctx context.Context, file string,
+	kind entity.Type) (_ *check.Checker, closeAll func() error, err error) {
 	live, closeLineup, err := o.live(ctx, file, kind)
 	if err != nil {
 		return nil, nil, err

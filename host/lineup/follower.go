@@ -76,9 +76,8 @@ type State struct {
 }
 
 // NewFollower returns a follower that swaps lineups into live.
-func NewFollower(
-	verifier *Verifier, source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger,
-) *Follower {
+func NewFollower(verifier *Verifier, source Source, box *sandbox.Sandbox, live *check.Live,
+	log *slog.Logger) *Follower {
 	return &Follower{
 		verifier: verifier, open: newOpenPlugins(source, box, log), live: live, log: log,
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1), stateChanged: make(chan struct{}, 1),

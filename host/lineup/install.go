@@ -217,9 +217,8 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 // them again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that no
 // host can load or whose layers fail their own cases. Layers that are in force with the same module and settings were
 // tried before.
-func Try(
-	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument, inForce []registry.LineupLayer,
-) ([]registry.Manifest, error) {
+func Try(ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
+	inForce []registry.LineupLayer) ([]registry.Manifest, error) {
 	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
 	l, unknown := Pin(ctx, source, l, registry.LineupDocument{})
 	manifests, err := Manifests(ctx, source)
@@ -268,9 +267,8 @@ func Manifests(ctx context.Context, source Source) (map[string]registry.Manifest
 
 // OpenPinned opens lineups whose layers have digests, to score values without recording them. They share the plugins,
 // which stay open until closeAll is called.
-func OpenPinned(
-	ctx context.Context, source Source, box *sandbox.Sandbox, documents ...registry.LineupDocument,
-) (lineups []*check.Lineup, closeAll func(), err error) {
+func OpenPinned(ctx context.Context, source Source, box *sandbox.Sandbox,
+	documents ...registry.LineupDocument) (lineups []*check.Lineup, closeAll func(), err error) {
 	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
 	var used []*openPlugin
 	closeAll = func() { open.release(used) }

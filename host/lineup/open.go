@@ -49,9 +49,8 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 }
 
 // openLineup opens the layers of a lineup that are not off. The caller must release the plugins.
-func (o *openPlugins) openLineup(
-	ctx context.Context, revision int64, l registry.LineupDocument,
-) (*check.Lineup, []*openPlugin, error) {
+func (o *openPlugins) openLineup(ctx context.Context, revision int64, l registry.LineupDocument) (
+	*check.Lineup, []*openPlugin, error) {
 	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		return layer.Runs() == registry.ModeOff
 	})

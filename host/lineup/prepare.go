@@ -168,9 +168,7 @@ func (p *Preparer) enter(ctx context.Context, keep bool) (leave func(), err erro
 }
 
 // open opens a candidate's plugins and measures it.
-func (p *Preparer) open(
-	ctx context.Context, document registry.LineupDocument,
-) ([]*openPlugin, json.RawMessage, error) {
+func (p *Preparer) open(ctx context.Context, document registry.LineupDocument) ([]*openPlugin, json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	candidate, plugins, err := p.Follower.open.openLineup(ctx, 0, document)

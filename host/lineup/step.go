@@ -40,9 +40,7 @@ func (s *Steps) WithdrawCanary(ctx context.Context, revision int64, reason strin
 // DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now: the
 // findings about a layer apply to its module and settings in that revision. A canary stays. DemoteLayer returns the
 // activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
-func (s *Steps) DemoteLayer(
-	ctx context.Context, revision int64, layer, reason string,
-) (activation.Signed, error) {
+func (s *Steps) DemoteLayer(ctx context.Context, revision int64, layer, reason string) (activation.Signed, error) {
 	signed, err := s.take(ctx, reason, func(inForce Verified) (step, error) {
 		if inForce.Lineup.Revision != revision {
 			return step{}, errTaken

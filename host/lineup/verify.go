@@ -188,9 +188,8 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 }
 
 // Before returns the activation before a, with its signed note. The signature is not verified.
-func (v *Verifier) Before(
-	ctx context.Context, a activation.Activation,
-) (signed string, earlier activation.Activation, err error) {
+func (v *Verifier) Before(ctx context.Context, a activation.Activation) (
+	signed string, earlier activation.Activation, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
 		return "", earlier, fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing",
@@ -224,9 +223,8 @@ func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, la
 }
 
 // Earlier returns an earlier lineup or canary, by its revision, as it was signed. It fails with registry.ErrNoRevision.
-func (v *Verifier) Earlier(
-	ctx context.Context, inForce activation.Activation, revision int64,
-) (activation.Lineup, registry.LineupDocument, error) {
+func (v *Verifier) Earlier(ctx context.Context, inForce activation.Activation, revision int64) (
+	activation.Lineup, registry.LineupDocument, error) {
 	for a := inForce; ; {
 		if a.Lineup.Revision == revision {
 			document, err := v.Document(ctx, a.Lineup)
@@ -278,9 +276,8 @@ func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.S
 }
 
 // StoreLineup stores a lineup whose layers have digests, see Pin, and returns its description for an activation.
-func StoreLineup(
-	ctx context.Context, lineups Store, l registry.LineupDocument, origin registry.LineupOrigin,
-) (activation.Lineup, error) {
+func StoreLineup(ctx context.Context, lineups Store, l registry.LineupDocument, origin registry.LineupOrigin) (
+	activation.Lineup, error) {
 	text, err := l.Canonical()
 	if err != nil {
 		return activation.Lineup{}, fmt.Errorf("storing lineup: %w", err)

@@ -90,9 +90,8 @@ func (c *compiler) compileAhead(ctx context.Context, m registry.Module, cache *c
 	return c.compile(ctx, c.preparing, request, m, cache)
 }
 
-func (c *compiler) compile(
-	ctx context.Context, slots chan struct{}, request compileRequest, m registry.Module, cache *codeCache,
-) (*nativeCode, error) {
+func (c *compiler) compile(ctx context.Context, slots chan struct{}, request compileRequest, m registry.Module,
+	cache *codeCache) (*nativeCode, error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -117,9 +116,8 @@ func (c *compiler) compile(
 }
 
 // run runs one compiler in the folder dir.
-func (c *compiler) run(
-	ctx context.Context, dir string, request compileRequest, wasm []byte,
-) (report compileReport, err error) {
+func (c *compiler) run(ctx context.Context, dir string, request compileRequest, wasm []byte) (
+	report compileReport, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	out, err := runLimited(ctx, c.command, dir, request, wasm)
@@ -151,9 +149,8 @@ func RunLimited(ctx context.Context, command []string, wasm []byte) ([]byte, err
 }
 
 // runLimited runs a program in the folder dir that limits itself as requested.
-func runLimited(
-	ctx context.Context, command []string, dir string, request compileRequest, wasm []byte,
-) ([]byte, error) {
+func runLimited(ctx context.Context, command []string, dir string, request compileRequest, wasm []byte) (
+	[]byte, error) {
 	header, err := json.Marshal(request)
 	if err != nil {
 		return nil, err

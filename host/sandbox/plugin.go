@@ -86,9 +86,8 @@ func (p *Plugin) score(ctx context.Context, facts check.Input, trace *Trace) (ch
 }
 
 // call runs a call on an instance. trapped reports that the guest did not return.
-func (p *Plugin) call(
-	ctx context.Context, in *instance, facts check.Input, trace *Trace,
-) (result check.Result, trapped bool, err error) {
+func (p *Plugin) call(ctx context.Context, in *instance, facts check.Input, trace *Trace) (
+	result check.Result, trapped bool, err error) {
 	c := &in.call
 	*c = call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}, trace: trace}
 	if trace != nil {

@@ -208,9 +208,8 @@ func newEngine(ctx context.Context, config wazero.RuntimeConfig, staged *staging
 
 // startIn loads a metered module and starts its first instances. It returns the module's code too, unless staged is nil
 // or unusable.
-func (s *Sandbox) startIn(
-	ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging,
-) (*Plugin, *nativeCode, error) {
+func (s *Sandbox) startIn(ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging) (
+	*Plugin, *nativeCode, error) {
 	p, code, err := s.start(ctx, m, metered, shared, staged)
 	if staged != nil && isCompileError(err) {
 		// wazero reports a failure of its cache as a failure to compile, so try again without the cache.
@@ -223,9 +222,8 @@ func (s *Sandbox) startIn(
 	return p, code, err
 }
 
-func (s *Sandbox) start(
-	ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging,
-) (*Plugin, *nativeCode, error) {
+func (s *Sandbox) start(ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging) (
+	*Plugin, *nativeCode, error) {
 	engine, err := newEngine(ctx, engineConfig(limitsOf(m).MemoryPages), staged)
 	if err != nil {
 		return nil, nil, &compileError{err}

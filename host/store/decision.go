@@ -25,9 +25,7 @@ func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Que
 	return page, withOutage(wrap(err, "searching checks"))
 }
 
-func (s *Store) searchChecks(
-	ctx context.Context, c check.Caller, q decision.Query, reads int,
-) (*decision.Page, error) {
+func (s *Store) searchChecks(ctx context.Context, c check.Caller, q decision.Query, reads int) (*decision.Page, error) {
 	r, err := s.findHolder(ctx, s.db, c)
 	if err != nil {
 		return nil, err

@@ -96,9 +96,8 @@ type Step struct {
 // transaction of its own. It skips those that are distributed, so it can be repeated after an interruption and after an
 // upgrade that added tables. It returns the steps that it took, or with dry those that it would take, and calls
 // progress before each. Hosts that serve meanwhile refuse checks. It fails with ErrNoCitus.
-func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (
-	steps []Step, err error,
-) {
+func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (steps []Step,
+	err error) {
 	cfg, err := connConfig(s.direct)
 	if err != nil {
 		return nil, err
@@ -111,9 +110,8 @@ func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, to
 	return steps, wrap(err, "distributing the database")
 }
 
-func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(done, total int, name string)) (
-	[]Step, error,
-) {
+func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(done, total int, name string)) ([]Step,
+	error) {
 	var installed bool
 	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')").Scan(&installed)
 	if err == nil && !installed {

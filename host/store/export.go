@@ -157,9 +157,8 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 
 // readChecks reads the checks among records after a place of the chain, in its order, each with its webhook event,
 // feedback and review.
-func (s *Store) readChecks(
-	ctx context.Context, tx bun.Tx, r requester, records schema.QueryWithArgs, after int64, limit int,
-) ([]privacy.Check, error) {
+func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, records schema.QueryWithArgs, after int64,
+	limit int) ([]privacy.Check, error) {
 	var rows []struct {
 		Ref, Type, Verdict, KeyID     string
 		RecordedAt                    time.Time

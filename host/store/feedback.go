@@ -65,9 +65,8 @@ func (r recordedRow) feedback() feedbackRow {
 }
 
 // KeepFeedback implements [feedback.Store].
-func (s *Store) KeepFeedback(
-	ctx context.Context, c check.Caller, given feedback.Report, layers []feedback.Layer,
-) (kept *feedback.Kept, err error) {
+func (s *Store) KeepFeedback(ctx context.Context, c check.Caller, given feedback.Report, layers []feedback.Layer) (
+	kept *feedback.Kept, err error) {
 	defer concluding("keeping feedback", &err)
 	row := feedbackRow{Ref: given.Ref, Label: given.Label, GivenAt: s.now().UTC().Truncate(time.Millisecond)}
 	if given.Note != "" {

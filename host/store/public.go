@@ -32,8 +32,9 @@ func (s *Store) PublicSpent(client netip.Prefix) (until time.Time, spent bool) {
 	return until, spent && s.now().Before(until)
 }
 
-// Take counts a client's use of an action that is limited to limit uses in a sliding window, exactly across hosts. If the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use
-// is possible. Until then, further uses cost no query.
+// Take counts a client's use of an action that is limited to limit uses in a sliding window, exactly across hosts. If
+// the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use is possible.
+// Until then, further uses cost no query.
 func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, limit int,
 	window time.Duration) (resetAt time.Time, ok bool, err error) {
 	uses, resetAt, err := s.TakeCounted(ctx, action, client, limit, window)

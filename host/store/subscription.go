@@ -151,9 +151,7 @@ func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 
 // FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is
 // held back, or 0.
-func (s *Store) FailSubscribed(
-	ctx context.Context, c *feed.Claim, reason string, held int, retry time.Duration,
-) error {
+func (s *Store) FailSubscribed(ctx context.Context, c *feed.Claim, reason string, held int, retry time.Duration) error {
 	now := s.now().UTC()
 	return s.changeSubscription(ctx, storing, feed.ErrClaimLost, `UPDATE feed_subscriptions
 		SET leased_until = NULL, next_fetch_at = ?next,

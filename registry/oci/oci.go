@@ -157,9 +157,8 @@ func isLoopback(hostport string) bool {
 // Push puts a plugin and notes about it in a registry, and returns the digest of its manifest. A reference without a
 // tag gets the version as its tag. It fails with registry.ErrVersionTaken if the registry has the version with other
 // content.
-func (o Options) Push(ctx context.Context, r Reference, m registry.Module, notes registry.Notes) (
-	pushed Reference, manifest string, err error,
-) {
+func (o Options) Push(ctx context.Context, r Reference, m registry.Module, notes registry.Notes) (pushed Reference,
+	manifest string, err error) {
 	if r, err = r.named(m.Manifest.Name, m.Manifest.Version); err == nil && r.Pinned() {
 		err = errors.New("a digest is not a place to push to: give a tag")
 	}
@@ -223,9 +222,8 @@ type wasmConfig struct {
 	LayerDigests []string  `json:"layerDigests"`
 }
 
-func pushNote(
-	ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string, note []byte,
-) error {
+func pushNote(ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string,
+	note []byte) error {
 	artifact := ocispec.Manifest{Versioned: schema, MediaType: ocispec.MediaTypeImageManifest,
 		ArtifactType: mediaType, Config: ocispec.DescriptorEmptyJSON,
 		Layers: []ocispec.Descriptor{content.NewDescriptorFromBytes(mediaType, note)}, Subject: &subject}

@@ -88,9 +88,8 @@ func (f *Found) Module(ctx context.Context) (registry.Module, error) {
 }
 
 // fetchManifest reads a manifest by its tag or digest.
-func fetchManifest(ctx context.Context, repo *remote.Repository, reference string) (
-	at ocispec.Descriptor, m ocispec.Manifest, err error,
-) {
+func fetchManifest(ctx context.Context, repo *remote.Repository, reference string) (at ocispec.Descriptor,
+	m ocispec.Manifest, err error) {
 	at, body, err := repo.FetchReference(ctx, reference)
 	if err != nil {
 		return at, m, err
@@ -134,9 +133,8 @@ func onlyLayer(m ocispec.Manifest, config, layer string, limit int64) (only ocis
 }
 
 // fetchNotes reads the notes of one kind that refer to a manifest.
-func fetchNotes(
-	ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string,
-) (notes []string, err error) {
+func fetchNotes(ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string) (
+	notes []string, err error) {
 	var list []ocispec.Descriptor
 	err = repo.Referrers(ctx, subject, mediaType, func(page []ocispec.Descriptor) error {
 		list = append(list, page...)

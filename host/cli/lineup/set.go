@@ -25,9 +25,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, c *installation.Command) error
 }
 
 // putFile puts the lineup of a file in force as a change says.
-func putFile(
-	ctx context.Context, c *installation.Command, file string, next change.Change,
-) (err error) {
+func putFile(ctx context.Context, c *installation.Command, file string, next change.Change) (err error) {
 	if next.Lineup, err = readLineup(file); err != nil {
 		return err
 	}

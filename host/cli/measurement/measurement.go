@@ -95,9 +95,7 @@ func (f GivenFacts) Collect(context.Context, string, entity.Entity, []string) (e
 // Use opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty,
 // the active lineup is measured, or the built-in one without an installation. With lookups, checks observe facts as a
 // host does.
-func Use(
-	ctx context.Context, c *installation.Command, file string, lookups bool, fn func(*Measurement) error,
-) error {
+func Use(ctx context.Context, c *installation.Command, file string, lookups bool, fn func(*Measurement) error) error {
 	o, err := installation.NewOpener(ctx, c, file)
 	if err != nil {
 		return err
@@ -134,9 +132,8 @@ func (m *Measurement) Run(
 }
 
 // readMeasured reads the document to measure. Without a file, it is the lineup in force.
-func readMeasured(
-	ctx context.Context, s *installation.Backend, cfg *installation.Config, file string,
-) (*Measurement, error) {
+func readMeasured(ctx context.Context, s *installation.Backend, cfg *installation.Config, file string) (
+	*Measurement, error) {
 	_, found, err := s.Store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
@@ -183,9 +180,8 @@ func (m *Measurement) wire(candidate *lineup.Candidate) {
 // With returns a measurement of the lineup with one more layer, which is the last of the model. If the lineup has the
 // layer in another version, the plugin takes its place and its settings, and replaced is the lineup's name for it.
 // limits are those of the lineup without either.
-func (m *Measurement) With(p *sandbox.Plugin) (
-	next *Measurement, replaced string, without map[entity.Type][]eval.Limit,
-) {
+func (m *Measurement) With(p *sandbox.Plugin) (next *Measurement, replaced string,
+	without map[entity.Type][]eval.Limit) {
 	manifest := p.Manifest()
 	item := registry.LineupLayer{Weight: registry.ForAll(manifest.DefaultWeight)}
 	next = &Measurement{Document: m.Document, active: m.active}

@@ -63,9 +63,8 @@ func (cmd *pluginEvalCmd) Run(ctx context.Context, c *installation.Command) erro
 }
 
 // measure scores the rows by the lineup with the plugin, and measures what the plugin adds.
-func (cmd *pluginEvalCmd) measure(
-	ctx context.Context, t *terminal.Terminal, m *measurement.Measurement, p *sandbox.Plugin, rows []eval.Row,
-) (*eval.PluginReport, error) {
+func (cmd *pluginEvalCmd) measure(ctx context.Context, t *terminal.Terminal, m *measurement.Measurement,
+	p *sandbox.Plugin, rows []eval.Row) (*eval.PluginReport, error) {
 	began := time.Now()
 	next, replaced, limits := m.With(p)
 	scored, err := next.ScoreAll(ctx, t, rows)

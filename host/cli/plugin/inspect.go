@@ -82,9 +82,8 @@ func rank(c registry.ManifestChange) int {
 }
 
 // readAnyPlugin reads or builds a plugin, or reads a published one, the notes about it and its name's owner.
-func readAnyPlugin(
-	ctx context.Context, c *installation.Command, path string,
-) (m registry.Module, notes registry.Notes, owned registry.PluginName, err error) {
+func readAnyPlugin(ctx context.Context, c *installation.Command, path string) (
+	m registry.Module, notes registry.Notes, owned registry.PluginName, err error) {
 	name, version, published := strings.Cut(path, "@")
 	if _, missing := os.Stat(path); published && missing != nil {
 		s, err := c.Open(ctx)

@@ -19,9 +19,8 @@ func measure(ctx context.Context, m registry.Module) (*rehearsal.Passport, error
 
 // issue measures a plugin that is about to be published, and warns of what its publisher should know. If the operator's
 // key is here, it signs the passport and adds it to the notes. It fails if the plugin must not be published.
-func issue(
-	ctx context.Context, c *installation.Command, m registry.Module, notes registry.Notes,
-) (*rehearsal.Passport, error) {
+func issue(ctx context.Context, c *installation.Command, m registry.Module, notes registry.Notes) (
+	*rehearsal.Passport, error) {
 	p, err := measure(ctx, m)
 	var warnings []string
 	if err == nil {
@@ -41,9 +40,8 @@ func issue(
 }
 
 // readPassport returns the passport among the notes about a published plugin, or nil, and the name of its key.
-func readPassport(
-	c *installation.Config, m registry.Module, notes registry.Notes,
-) (*rehearsal.Passport, string, error) {
+func readPassport(c *installation.Config, m registry.Module, notes registry.Notes) (
+	*rehearsal.Passport, string, error) {
 	if notes[registry.NotePassport] == "" {
 		return nil, "", nil
 	}

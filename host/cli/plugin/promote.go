@@ -111,9 +111,8 @@ func isPath(plugin string) bool {
 
 // meant returns the published plugin that an argument means. If that is a folder or a file, it must be what was
 // published.
-func meant(
-	ctx context.Context, source lineup.Source, plugin string, base lineup.Verified,
-) (p registry.PublishedPlugin, manifest registry.Manifest, err error) {
+func meant(ctx context.Context, source lineup.Source, plugin string, base lineup.Verified) (
+	p registry.PublishedPlugin, manifest registry.Manifest, err error) {
 	if !isPath(plugin) {
 		return published(ctx, source, plugin, base)
 	}
@@ -131,9 +130,8 @@ func meant(
 
 // published returns the published plugin that NAME or NAME@VERSION means. Without a version, it is the one in the
 // canary in force, if that is about the plugin, or the newest one.
-func published(
-	ctx context.Context, source lineup.Source, plugin string, base lineup.Verified,
-) (p registry.PublishedPlugin, m registry.Manifest, err error) {
+func published(ctx context.Context, source lineup.Source, plugin string, base lineup.Verified) (
+	p registry.PublishedPlugin, m registry.Manifest, err error) {
 	name, version, versioned := strings.Cut(plugin, "@")
 	if base.Trial != nil && !versioned {
 		if trial := base.Trial.Layer(name); trial != nil && !sameLayer(base.Document.Layer(name), trial) {

@@ -68,9 +68,8 @@ func rehearse(ctx context.Context, t *terminal.Terminal, m registry.Module) erro
 }
 
 // push publishes a plugin in an OCI registry.
-func (cmd *pluginPushCmd) push(
-	ctx context.Context, c *installation.Command, m registry.Module, signatures []string,
-) error {
+func (cmd *pluginPushCmd) push(ctx context.Context, c *installation.Command, m registry.Module,
+	signatures []string) error {
 	ref, err := oci.ParseReference(cmd.Reference)
 	if err != nil {
 		return err
@@ -147,9 +146,7 @@ func sign(c *installation.Config,
 
 // publish publishes a plugin in the installation's database, with the first signature that the trust file accepts.
 // Without signatures it keeps the one that was published before, or else the operator's key signs.
-func publish(
-	ctx context.Context, s *installation.Session, m registry.Module, signatures []string,
-) (pluginLine, error) {
+func publish(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (pluginLine, error) {
 	trust, err := s.ReadTrust()
 	if err != nil {
 		return pluginLine{}, err
@@ -191,9 +188,8 @@ func publish(
 }
 
 // neededWeight says what weight a layer needs to be live in a lineup, or "" if its own suffices.
-func neededWeight(
-	ctx context.Context, source lineup.Source, l registry.LineupDocument, layer registry.LineupLayer,
-) (string, error) {
+func neededWeight(ctx context.Context, source lineup.Source, l registry.LineupDocument, layer registry.LineupLayer) (
+	string, error) {
 	plugins, err := lineup.Manifests(ctx, source)
 	l = l.With(layer)
 	return l.NeededWeight(layer, l.ManifestsOf(plugins)), err

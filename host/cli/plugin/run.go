@@ -63,9 +63,8 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, c *installation.Command) error
 }
 
 // lookUpFor returns the facts about an entity that a manifest declares.
-func lookUpFor(
-	ctx context.Context, c *installation.Command, m registry.Manifest, e entity.Entity,
-) (found entity.Facts, err error) {
+func lookUpFor(ctx context.Context, c *installation.Command, m registry.Manifest, e entity.Entity) (
+	found entity.Facts, err error) {
 	err = withLookups(ctx, c, func(l *installation.Lookups) error {
 		var unanswered []string
 		found, unanswered, err = l.LookUp(ctx, "", e, m.Facts)

@@ -94,9 +94,8 @@ func (s *Stripe) endWithPeriod(ctx context.Context, now Subscription, then strin
 		Metadata: map[string]string{metaThen: then}})
 }
 
-func (s *Stripe) update(
-	ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams,
-) (Subscription, error) {
+func (s *Stripe) update(ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams) (
+	Subscription, error) {
 	changed, err := s.client.V1Subscriptions.Update(ctx, now.ID, p)
 	if err != nil {
 		return now, stripeError("changing the subscription", err)

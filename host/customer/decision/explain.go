@@ -113,9 +113,8 @@ func scoringOf(d *check.Decision) *Scoring {
 }
 
 // again scores a value under an earlier lineup with the facts that were looked up for today's.
-func (x *Explainer) again(
-	ctx context.Context, account string, revision int64, now *check.Record,
-) (then *Scoring, looked []string, err error) {
+func (x *Explainer) again(ctx context.Context, account string, revision int64, now *check.Record) (
+	then *Scoring, looked []string, err error) {
 	l, release, err := x.Past.Open(ctx, revision)
 	if err != nil {
 		return nil, nil, err
@@ -142,9 +141,7 @@ func (x *Explainer) again(
 }
 
 // newScoring takes a score apart. The signals of a layer share its contribution by their points.
-func newScoring(
-	revision int64, f check.Fused, layers []check.Outcome, terms *check.Terms, unknown []string,
-) *Scoring {
+func newScoring(revision int64, f check.Fused, layers []check.Outcome, terms *check.Terms, unknown []string) *Scoring {
 	if terms == nil { // no layer scores this type
 		terms = &check.Terms{}
 	}

@@ -89,9 +89,8 @@ func (b *bench) explain(value string) (*decision.Explanation, error) {
 	return x.Explain(b.t.Context(), check.Caller{Account: "acct_1"}, b.recorded.Ref, e)
 }
 
-func (b *bench) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (
-	*decision.Details, error,
-) {
+func (b *bench) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (*decision.Details,
+	error) {
 	switch {
 	case c.Account != "acct_1" || ref != b.recorded.Ref:
 		return nil, feedback.ErrUnknownCheck
@@ -109,9 +108,8 @@ func (b *bench) Open(_ context.Context, revision int64) (*check.Lineup, func(), 
 	return b.past, func() { b.released++ }, nil
 }
 
-func (b *bench) Collect(_ context.Context, account string, _ entity.Entity, wanted []string) (
-	entity.Facts, []string, error,
-) {
+func (b *bench) Collect(_ context.Context, account string, _ entity.Entity, wanted []string) (entity.Facts, []string,
+	error) {
 	if account != "acct_1" {
 		b.t.Errorf("facts about the checks of %q", account)
 	}

@@ -93,9 +93,8 @@ var (
 
 // Promote makes the canary in force the lineup for all accounts. Unless it is forced, it needs a host that says what
 // the canary does.
-func (o *Operator) Promote(
-	ctx context.Context, base activation.Activation, forced bool, reason string,
-) (Activated, error) {
+func (o *Operator) Promote(ctx context.Context, base activation.Activation, forced bool, reason string) (
+	Activated, error) {
 	if base.Canary == nil {
 		return Activated{}, ErrNoCanary
 	}
@@ -131,9 +130,8 @@ func (c CanaryChange) of(canary activation.Canary) *activation.Canary {
 }
 
 // ChangeCanary changes or ends the canary in force.
-func (o *Operator) ChangeCanary(
-	ctx context.Context, base activation.Activation, c CanaryChange, reason string,
-) (Activated, error) {
+func (o *Operator) ChangeCanary(ctx context.Context, base activation.Activation, c CanaryChange, reason string) (
+	Activated, error) {
 	if base.Canary == nil {
 		return Activated{}, ErrNoCanary
 	}
@@ -142,9 +140,8 @@ func (o *Operator) ChangeCanary(
 
 // Rollback puts a revision in force that was in force before; 0 means the one before the lineup in force. It is neither
 // tried nor judged, because it must be available at once in an emergency.
-func (o *Operator) Rollback(
-	ctx context.Context, base activation.Activation, revision int64, reason string,
-) (Activated, error) {
+func (o *Operator) Rollback(ctx context.Context, base activation.Activation, revision int64, reason string) (
+	Activated, error) {
 	var err error
 	if revision == 0 {
 		if revision, err = o.revisionBefore(ctx, base); err != nil {

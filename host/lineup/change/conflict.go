@@ -65,9 +65,8 @@ func (o *Operator) CheckBase(ctx context.Context, l registry.LineupDocument, inF
 
 // unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is
 // the reason, regardless of the hosts' answers.
-func (o *Operator) unchanged(
-	ctx context.Context, base lineup.Verified, next registry.LineupDocument, reason error,
-) error {
+func (o *Operator) unchanged(ctx context.Context, base lineup.Verified, next registry.LineupDocument,
+	reason error) error {
 	now, err := o.Current(ctx)
 	if err != nil || now.Hash == base.Hash {
 		return errors.Join(err, stays(base, reason))

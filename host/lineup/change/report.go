@@ -39,9 +39,8 @@ func (o *Operator) Measure(ctx context.Context, inForce, next registry.LineupDoc
 
 // report returns the changes that a lineup makes, as measured by the hosts that prepared it, or by this process if
 // there are none.
-func (o *Operator) report(
-	ctx context.Context, prepared *fleet.Proposal, base, next registry.LineupDocument,
-) (*replay.Report, error) {
+func (o *Operator) report(ctx context.Context, prepared *fleet.Proposal, base, next registry.LineupDocument) (
+	*replay.Report, error) {
 	stored := make([]json.RawMessage, len(prepared.Answers))
 	for i, a := range prepared.Answers {
 		stored[i] = a.Report

@@ -137,9 +137,8 @@ func (s *scorer) fuse(t entity.Type, layers []check.Outcome) check.Fused {
 
 // outcomes returns the outcomes of the candidate's layers. missing is set if a layer ran without facts that were not
 // looked up for this check.
-func (s *scorer) outcomes(
-	ctx context.Context, before *check.Terms, was content,
-) (next []check.Outcome, missing bool, err error) {
+func (s *scorer) outcomes(ctx context.Context, before *check.Terms, was content) (
+	next []check.Outcome, missing bool, err error) {
 	members := s.members[was.Type]
 	next = make([]check.Outcome, len(members))
 	var changed []int // indices of the members to run

@@ -14,9 +14,7 @@ const Off = "off"
 // Listen listens on the address of a setting. If it is empty, the address is loopback and the port that follows the
 // customers', or any free port if the customers' port was chosen by the system (anyPort) too. If that port is taken,
 // Listen chooses a free one, and taken says why. With Off, the listener is nil.
-func Listen(
-	ctx context.Context, setting string, customers net.Addr, anyPort bool,
-) (l net.Listener, taken, err error) {
+func Listen(ctx context.Context, setting string, customers net.Addr, anyPort bool) (l net.Listener, taken, err error) {
 	var config net.ListenConfig
 	switch setting {
 	case Off:

@@ -115,7 +115,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	return nil
 }
 
-// uncount gives back the use of a check that ended with err, if that is answered with 503, which counts nothing (contract
+// uncount gives back the use of a check that ended with err, if the answer is 503, which counts nothing (contract
 // section 7). It returns err.
 func (s *Server) uncount(ctx *fasthttp.RequestCtx, err error) error {
 	if r := refusal.Of(err); r == nil || r.Status != fasthttp.StatusServiceUnavailable {
@@ -143,9 +143,7 @@ func (s *Server) countPublic(work context.Context, ctx *fasthttp.RequestCtx) err
 
 // admitted calls f with a timeout and the request's caller, unless the host cannot accept more checks of the caller. It
 // refuses a request that no caller could make at the moment before it looks up the key.
-func (s *Server) admitted(
-	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
-) error {
+func (s *Server) admitted(c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error) error {
 	if err := s.cfg.Door.Admits("", 1); err != nil {
 		return err
 	}
@@ -171,9 +169,7 @@ func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error
 	return s.keyedWithin(c, s.cfg.Timeout, f)
 }
 
-func (s *Server) keyedWithin(
-	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
-) error {
+func (s *Server) keyedWithin(c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error) error {
 	work, cancel := context.WithTimeout(s.all, timeout)
 	defer cancel()
 	x := current(c.Context())
@@ -238,9 +234,7 @@ func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(contex
 }
 
 // scoreCheck scores a single check.
-func (s *Server) scoreCheck(
-	work context.Context, ctx *fasthttp.RequestCtx, req check.Request,
-) ([]check.Answer, error) {
+func (s *Server) scoreCheck(work context.Context, ctx *fasthttp.RequestCtx, req check.Request) ([]check.Answer, error) {
 	d, err := s.cfg.Checker.Check(work, req)
 	if err != nil {
 		return nil, err
@@ -294,8 +288,8 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	return found.(check.Caller), err
 }
 
-// confirm fails if the caller's key ended while it was remembered. Everything that answers without another statement that
-// looks at the key calls it, so that no answer follows a revocation.
+// confirm fails if the caller's key ended while it was remembered. What answers without another statement that looks at
+// the key calls it, so that no answer follows a revocation.
 func (s *Server) confirm(work context.Context, caller check.Caller) error {
 	if s.recall == nil {
 		return nil

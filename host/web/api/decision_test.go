@@ -55,9 +55,8 @@ func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.T
 		Counts: []decision.Count{}}, d.add(c.Account, "usage %d", month.Unix())
 }
 
-func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (
-	*decision.Details, error,
-) {
+func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (*decision.Details,
+	error) {
 	return &decision.Details{Check: recordedCheck, Record: decision.Record{Number: 7, Intact: true,
 		Checkpoint: &decision.Checkpoint{Number: 9, SignedAt: privacy.Time{Time: atCheck}}},
 		Webhook: &decision.Delivery{Event: "check.blocked", State: "failed", Attempts: 4}, Review: reviewOf(ref),
@@ -65,9 +64,8 @@ func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string,
 	}, d.about(c.Account, ref, "show %s", ref)
 }
 
-func (d *decisions) Explain(_ context.Context, c check.Caller, ref string, e entity.Entity) (
-	*decision.Explanation, error,
-) {
+func (d *decisions) Explain(_ context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation,
+	error) {
 	today := &decision.Scoring{Revision: 13, Score: 40, Verdict: "review", Start: -60, Total: -5.8, Unknown: []string{},
 		Reasons: []decision.Reason{{Text: "x", Code: "a:b:c", Layer: "email", Points: 54.2, Today: true}}}
 	return &decision.Explanation{Check: recordedCheck, Text: []string{"because"}, Today: today,
@@ -78,9 +76,8 @@ func reviewOf(ref string) *privacy.Review {
 	return &privacy.Review{Ref: ref, State: decision.Asked, Reason: "why?", AskedAt: privacy.Time{Time: atCheck}}
 }
 
-func (d *decisions) AskReview(_ context.Context, c check.Caller, ref string, a decision.Asking) (
-	*privacy.Review, error,
-) {
+func (d *decisions) AskReview(_ context.Context, c check.Caller, ref string, a decision.Asking) (*privacy.Review,
+	error) {
 	return reviewOf(ref), d.about(c.Account, ref, "ask %s %s%s%s", ref, a.Reason, a.Contact, valueOf(a.Entity))
 }
 

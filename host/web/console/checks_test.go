@@ -22,9 +22,8 @@ import (
 // explained explains every check alike, to those who know the value.
 type explained struct{ *store.Store }
 
-func (x explained) Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (
-	*decision.Explanation, error,
-) {
+func (x explained) Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation,
+	error) {
 	found, err := x.RecordedCheck(ctx, c, ref, &e)
 	if err != nil {
 		return nil, err

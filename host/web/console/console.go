@@ -243,7 +243,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedInOutside(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedInOutside(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
 	c.signedInOutside(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // which has an address too
+	c.signedInOutside(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // has an address too
 }
 
 // securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.

@@ -247,7 +247,6 @@ func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 
 // busy refuses every check, and counts the uses given back.
 type busy struct {
-	parser
 	unlimited
 	back *int
 }
