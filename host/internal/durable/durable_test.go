@@ -31,9 +31,8 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	path := filepath.Join(dir, "memory")
 	expect.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	expect.Failure(t, WriteFile(path, []byte("text")), "a folder that is not empty was replaced by a file")
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("the folder contains %v, %v", files, err)
-	}
+	files, err := os.ReadDir(dir)
+	expect.That(t, err == nil && len(files) == 1, "the folder contains %v, %v", files, err)
 	expect.Failure(t, WriteFile(filepath.Join(dir, "missing", "memory"), nil),
 		"a file was written into a folder that does not exist")
 }
