@@ -7,25 +7,6 @@ import (
 	"assay/registry/expect"
 )
 
-// longestLookalike returns a name of almost 253 ASCII characters whose labels mix scripts as densely as possible.
-func longestLookalike() string {
-	name := "com"
-	for {
-		grown := name
-		for n := 1; ; n++ {
-			try := strings.Repeat("аa", n) + "." + name
-			if _, err := Parse(Domain, try, ""); err != nil {
-				break
-			}
-			grown = try
-		}
-		if grown == name {
-			return name
-		}
-		name = grown
-	}
-}
-
 func TestDomainFacts(t *testing.T) {
 	t.Parallel()
 	checkFacts(t, Domain, map[string]parsed{
@@ -62,7 +43,6 @@ func TestDomainFacts(t *testing.T) {
 		"URL with port":         {"HTTP://example.com:8080", "example.com", nil},
 		"@ in the path":         {"https://example.com/@jane", "example.com", nil},
 		"no scheme":             {"//example.com/a", "example.com", nil},
-		"path":                  {"example.com/a/b", "example.com", nil},
 		"query":                 {"example.com?next=http://b.de", "example.com", nil},
 		"host and port":         {"example.com:443", "example.com", nil},
 		"longest label":         {strings.Repeat("a", 63) + ".com", strings.Repeat("a", 63) + ".com", nil},
@@ -89,12 +69,10 @@ func TestDomainRefused(t *testing.T) {
 		"single label":                 {"localhost", "", "has no dot"},
 		"only a dot":                   {".", "", "is empty"},
 		"two trailing dots":            {"example.com..", "", "empty label"},
-		"leading dot":                  {".example.com", "", "empty label"},
 		"label of 64":                  {strings.Repeat("a", 64) + ".com", "", "longer than 63"},
 		"U-label over 63":              {strings.Repeat("ü", 60) + ".com", "", "longer than 63"},
 		"name of 254":                  {longName(254), "", "longer than 253"},
 		"leading hyphen":               {"-a.com", "", "hyphen"},
-		"broken Punycode":              {"xn--\u0080.com", "", "control"},
 		"undecodable Punycode":         {"xn--a.com", "", "internationalised"},
 		"empty Punycode":               {"xn--.com", "", "empty label"},
 		"ASCII in Punycode":            {"xn--example-.com", "", "internationalised"},
@@ -104,14 +82,12 @@ func TestDomainRefused(t *testing.T) {
 		"joiner out of context":        {"a\u200db.com", "", "internationalised"},
 		"combining mark first":         {"\u0301a.com", "", "internationalised"},
 		"unassigned":                   {"a\U000e0080b.com", "", "internationalised"},
-		"IPv4":                         {"192.168.0.1", "", "IP address"},
 		"IPv4 fullwidth":               {"１２７.0.0.１", "", "IP address"},
 		"IPv4 in hexadecimal":          {"0x7f.0x1", "", "IP address"},
 		"numeric top level":            {"example.123", "", "ends in a number"},
 		"IPv6":                         {"::1", "", "IPv6"},
 		"IPv6 in a URL":                {"http://[2001:db8::1]/", "", "IPv6"},
 		"user information":             {"https://bank.example@evil.example/", "", "user information"},
-		"user without scheme":          {"jane@example.com", "", "user information"},
 		"other scheme":                 {"ftp://example.com", "", "scheme other than http"},
 		"script":                       {"javascript:alert(1)", "", "not followed by a port"},
 		"port too large":               {"example.com:65536", "", "not followed by a port"},
@@ -120,11 +96,9 @@ func TestDomainRefused(t *testing.T) {
 		"backslash":                    {`https://good.example\@evil.example`, "", "backslash"},
 		"percent escape":               {"example%2ecom", "", "percent escape"},
 		"wildcard":                     {"*.example.com", "", "wildcard"},
-		"space":                        {"exam ple.com", "", "contains a space"},
 		"no-break space":               {"exam\u00a0ple.com", "", "contains a space"},
 		"quote":                        {"'; DROP TABLE checks;--.com", "", `contains '\'', which`},
 		"fullwidth slash":              {"example.com／x.de", "", "contains a character"},
-		"underscore, registrable":      {"a_b.com", "", "underscore"},
 		"underscore, co.uk":            {"www.a_b.co.uk", "", "underscore"},
 		"underscore top level":         {"example.c_m", "", "underscore"},
 	})
@@ -138,12 +112,6 @@ func TestLongestFacts(t *testing.T) {
 	n := len(e.Facts["domain.subdomain"])
 	expect.That(t, n > 600, "the longest subdomain has %d bytes", n)
 	checkLengths(t, e)
-}
-
-func TestLongestLookalike(t *testing.T) {
-	t.Parallel()
-	n := len(expect.Value(Parse(Domain, longestLookalike(), ""))(t).Value)
-	expect.That(t, n >= 230 && n <= maxNameBytes, "the longest look-alike has %d characters", n)
 }
 
 func FuzzDomain(f *testing.F) {

@@ -30,7 +30,6 @@ func TestEmailFacts(t *testing.T) {
 		"Proton alias": {"jane@pm.me", "jane@protonmail.com", Facts{
 			"email.address": "jane@pm.me", "email.provider": "proton"}},
 		"typo domain not repaired": {"jane@gmai.com", "jane@gmai.com", Facts{"email.provider": ""}},
-		"trailing dot":             {"jane@example.com.", "jane@example.com", nil},
 		"IDN": {"jane@bücher.de", "jane@xn--bcher-kva.de", Facts{
 			"email.address": "jane@xn--bcher-kva.de", "domain.unicode": "bücher.de"}},
 		"Unicode local":          {"JOSE\u0301@example.com", "josé@example.com", Facts{"email.local": "JOSE\u0301"}},
@@ -46,8 +45,6 @@ func TestEmailFacts(t *testing.T) {
 		"no loose dots, as is": {"hanako.y@docomo.ne.jp", "hanako.y@docomo.ne.jp", nil},
 		"needless escapes":     {`"j\a\@ne"@example.com`, `"ja@ne"@example.com`, nil},
 		"all of atext":         {"!#$%&'*/=?^_`{|}~@example.com", "!#$%&'*/=?^_`{|}~@example.com", nil},
-		"local of 64": {strings.Repeat("a", 64) + "@example.com",
-			strings.Repeat("a", 64) + "@example.com", nil},
 		"address of 254": {strings.Repeat("a", 64) + "@" + longName(189), strings.Repeat("a", 64) + "@" +
 			longName(189), nil},
 	})
@@ -60,7 +57,6 @@ func TestEmailRefused(t *testing.T) {
 		"two @":                 {"a@b@example.com", "", "more than one '@'"},
 		"no local":              {"@example.com", "", "nothing before"},
 		"no domain":             {"jane@", "", "no domain after"},
-		"only dots":             {"jane@...", "", "empty label"},
 		"two dots at the end":   {"jane@example.com..", "", "empty label"},
 		"local of 65 bytes":     {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
 		"over 64 in lower case": {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
@@ -69,7 +65,6 @@ func TestEmailRefused(t *testing.T) {
 		"over 254 in lower case": {strings.Repeat("Ⱥ", 20) + "@" + longName(213), "",
 			"longer than 254 bytes in lower case"},
 		"grapheme joiner":           {"ja\u034fne@example.com", "", "invisible character U+034F"},
-		"address of 255":            {strings.Repeat("a", 64) + "@" + longName(190), "", "longer than 254"},
 		"over 64 after the alias":   {strings.Repeat("Ⱥ", 30) + "@pm.me", "", "in lower case"},
 		"leading dot":               {".jane@example.com", "", "starts or ends with a dot"},
 		"two dots":                  {"ja..ne@example.com", "", "two in a row"},
@@ -77,15 +72,12 @@ func TestEmailRefused(t *testing.T) {
 		"dot in front at a network": {".jane@docomo.ne.jp", "", "starts or ends with a dot"},
 		"comma at a network":        {"ja..n,e@docomo.ne.jp", "", "must be quoted"},
 		"space":                     {"ja ne@example.com", "", "contains a space"},
-		"comma":                     {"ja,ne@example.com", "", "must be quoted"},
 		"semicolon look":            {"ja\u037ene@example.com", "", "must be quoted"}, // composes to ';'
 		"display name":              {"Jane <jane@example.com>", "", "display name"},
 		"comment":                   {"jane(work)@example.com", "", "comment"},
 		"domain comment":            {"jane@example.com(work)", "", "comment"},
 		"IPv4 literal":              {"jane@[192.0.2.1]", "", "IP address instead of a domain"},
 		"bare IPv4":                 {"jane@192.0.2.1", "", "domain that is an IP address"},
-		"single label":              {"jane@localhost", "", "domain that has no dot"},
-		"URL for domain":            {"jane@example.com/x", "", "domain that contains '/'"},
 		"zero width space":          {"ja\u200bne@example.com", "", "invisible character U+200B"},
 		"open quotes":               {`"jane@example.com`, "", "quotes that do not enclose"},
 		"empty quotes":              {`""@example.com`, "", "nothing between"},

@@ -113,7 +113,6 @@ func TestInvalidTextOfEveryType(t *testing.T) {
 			string(typ) + " too long":     {strings.Repeat("1", maxRawBytes+1), "", "longer than 1024 bytes"},
 			string(typ) + " long blank":   {strings.Repeat(" ", maxRawBytes) + "a.de", "", "longer than 1024 bytes"},
 			string(typ) + " not UTF-8":    {"a\xff.de", "", "not valid UTF-8"},
-			string(typ) + " surrogate":    {"a\xed\xa0\x80.de", "", "not valid UTF-8"},
 			string(typ) + " replacement":  {"a\ufffd.de", "", "U+FFFD"},
 			string(typ) + " NUL":          {"a\x00.de", "", "control character U+0000"},
 			string(typ) + " escape":       {"a\x1b[31m.de", "", "control character U+001B"},
@@ -226,7 +225,7 @@ func BenchmarkParse(b *testing.B) {
 	}{
 		"domain":         {Domain, "www.example.co.uk"},
 		"domain-idn":     {Domain, "www.xn--pypal-4ve.com"},
-		"domain-worst":   {Domain, longestLookalike()},
+		"domain-worst":   {Domain, strings.Repeat(strings.Repeat("аa", 13)+".", 7) + "com"},
 		"domain-refused": {Domain, strings.Repeat(label+".", 16) + "com"},
 		"email":          {Email, "Jane.Doe+shop@googlemail.com"},
 		"phone":          {Phone, "+33 6 12 34 56 78"},
