@@ -103,7 +103,6 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 	const four = "domain, email, phone or iban"
 	type testCase struct{ body, text string }
 	expect.Each(t, map[string]testCase{
-		"number": {`{"domain":1}`, "domain: must be a string, not a number"},
 		"true":   {`{"email":true}`, "email: must be a string, not a boolean"},
 		"null":   {`{"phone":null}`, four},
 		"object": {`{"domain":{}}`, "domain: must be a string, not an object"},
@@ -111,11 +110,9 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 			`region: must be an object such as {"country":"DE"}, not a string`},
 		"region as an array": {`{"domain":"a.com","region":[]}`, "not an array"},
 		"a misspelt field":   {`{"domian":"a.com"}`, `required; domian is unknown and was ignored: is it domain?`},
-		"NUL":                {`{"domain":"a\u0000.com"}`, "domain: must not contain control characters"},
 		"C0":                 {`{"email":"a\r\nBcc: b@c.d"}`, "email: must not contain control characters"},
 		"DEL":                {`{"phone":"1\u007f"}`, "phone: must not contain control characters"},
 		"C1":                 {`{"iban":"DE\u0085x"}`, "iban: must not contain control characters"},
-		"no field":           {`{}`, four},
 		"too deep":           {`{"x":[[[[[[[[]]]]]]]]}`, "more than 8 levels deep"},
 		"too many":           {members(64), "more than 64 members"},
 	}, func(t *testing.T, test testCase) {

@@ -250,7 +250,6 @@ func TestErrorPages(t *testing.T) {
 		"a form with a remark":   {"POST", "/form", nil, 400, true},
 		"trailing slash":         {"POST", "/api/check/", nil, 404, false},
 		"any media type":         {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
-		"JSON":                   {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
 		"browser":                {"GET", "/nope", []string{"Accept", "text/html,*/*;q=0.8"}, 404, true},
 		"browser, mixed case":    {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
 		"script of a page":       {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
