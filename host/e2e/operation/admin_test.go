@@ -139,8 +139,7 @@ func TestFirstRun(t *testing.T) {
 	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
-			err := os.RemoveAll(location)
-			expect.That(t, err == nil, "%v", err)
+			expect.NoError(t, os.RemoveAll(location))
 		}
 	})
 	host := hosttest.StartHost(t, dir, "")

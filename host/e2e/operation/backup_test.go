@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/access/apikey"
 	"assay/host/auditlog"
 	"assay/host/cli"
@@ -155,8 +153,7 @@ func TestBackupAndRestore(t *testing.T) {
 		sent = append(sent, hosttest.Next(t, calls).Ref())
 	}
 	slices.Sort(sent)
-	diff := cmp.Diff(due, sent)
-	expect.That(t, diff == "", "events that were due and events sent (-due +sent):\n%s", diff)
+	expect.NoDiff(t, "events that were due and events sent", due, sent)
 	expect.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
 	expect.Equal(t, "the revision in force",
 		hosttest.OutputJSON[registry.LineupRevision](t, dir, "", "lineup", "show").Revision, 2)

@@ -85,9 +85,8 @@ func testUpdatedParts(t *testing.T, s *site) {
 			}
 		}
 	}
-	if v.get("/dashboard/webhooks"); !strings.Contains(v.at.body, `id="events" data-refresh="/dashboard/webhooks?`) {
-		t.Error("the list of events is not refreshed")
-	}
+	body := v.get("/dashboard/webhooks").body
+	expect.That(t, strings.Contains(body, `id="events" data-refresh="/dashboard/webhooks?`), "events are not refreshed")
 }
 
 // A new account is guided by what is stored, and an account of a week only until its first check.
