@@ -65,9 +65,7 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 			continue
 		}
 		storetest.Exec(t, db, "CREATE TEMP TABLE intact AS TABLE "+d.table)
-		if _, err := db.Exec(t.Context(), d.statement); err != nil {
-			t.Fatal(d.statement, err)
-		}
+		storetest.Exec(t, db, d.statement)
 		expect.That(t, v.found(t.Context(), d.table), "%s: passes unseen", d)
 		counts["found with the secret"]++
 		if d.public() {
@@ -84,22 +82,18 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 		storetest.Exec(t, db, "DELETE FROM "+d.table,
 			"INSERT INTO "+d.table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact", "DROP TABLE intact")
 	}
-	if _, broken, err := cli.VerifyAudit(t.Context(), v.b, v.cfg, v.key, v.checkpoints); broken != nil || err != nil {
-		t.Fatal("after all changes were undone: ", broken, err)
-	}
+	_, broken, err := cli.VerifyAudit(t.Context(), v.b, v.cfg, v.key, v.checkpoints)
+	expect.Must(t, broken == nil && err == nil, "after all changes were undone: %v, %v", broken, err)
 	whole := filepath.Join(dir, "whole")
-	if found, _ := v.foundPublicly(t, kept, whole); found {
-		t.Error("the log as it is does not verify")
-	}
+	found, _ := v.foundPublicly(t, kept, whole)
+	expect.That(t, !found, "the log as it is does not verify")
 	keys := hosttest.WriteFile(t, "keys", []byte(v.key.TreeKey(0)+"\n\n"+strings.Join(v.key.Statements(), "\n")))
 	args := []string{"../../../examples/verify-python/verify.py", "export", "--key", keys, "--checkpoints", kept, whole}
 	cmd := exec.CommandContext(t.Context(), python, append(args, slices.Sorted(maps.Keys(exports))...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	var notes bytes.Buffer
 	cmd.Stderr = &notes
-	if err := cmd.Run(); err == nil && len(exports) > 0 {
-		t.Error("the program in Python found nothing")
-	}
+	expect.That(t, cmd.Run() != nil || len(exports) == 0, "the program in Python found nothing")
 	for file, what := range exports {
 		expect.That(t, strings.Contains(notes.String(), file+": "), "%s: passes the program in Python", what)
 		counts["found by the program in Python"]++

@@ -97,9 +97,8 @@ func newVerified(t *testing.T) *verified {
 	v.key = v.b.Store.Signer().Public
 	v.checkpoints = auditlog.ReadCheckpoints(expect.Value(v.cfg.CheckpointDir().Files())(t), v.key)
 	v.trust = expect.Value(v.b.Verifying(t.Context(), v.cfg))(t).Trust
-	if _, broken, err := cli.VerifyAudit(t.Context(), v.b, v.cfg, v.key, v.checkpoints); broken != nil || err != nil {
-		t.Fatal(broken, err)
-	}
+	_, broken, err := cli.VerifyAudit(t.Context(), v.b, v.cfg, v.key, v.checkpoints)
+	expect.Must(t, broken == nil && err == nil, "%v, %v", broken, err)
 	return v
 }
 

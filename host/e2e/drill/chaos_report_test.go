@@ -189,9 +189,7 @@ func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
 		return r.postmaster() != killed && r.query(context.WithoutCancel(ctx), "SELECT 1") == nil
 	})
 	const said = "the private Postgres has ended, and is started again"
-	if !strings.Contains(hosttest.Logged(r.dir, said), said) {
-		r.Errorf("the host's log does not say that %s", said)
-	}
+	expect.That(r, strings.Contains(hosttest.Logged(r.dir, said), said), "the host's log does not say that %s", said)
 	host.Stop(r, syscall.SIGTERM)
 }
 

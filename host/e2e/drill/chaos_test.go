@@ -190,11 +190,7 @@ func (r *chaosRun) startPostgres() {
 	r.openPostgres()
 	hosttest.LinkShared(r, r.dir, "secret", "trust", "operator.key", "layers", "compiled")
 	r.url = r.cluster.URL()
-	r.Cleanup(func() {
-		if err := r.cluster.Close(context.Background()); err != nil {
-			r.Error(err)
-		}
-	})
+	r.Cleanup(func() { expect.NoError(r, r.cluster.Close(context.Background())) })
 	wal := filepath.Join(dir, "wal")
 	expect.NoError(r, os.Mkdir(wal, 0o700))
 	if err := syscall.Mount("tmpfs", wal, "tmpfs", 0, "size=256m"); err != nil {
@@ -207,9 +203,8 @@ func (r *chaosRun) startPostgres() {
 		cd "$1"; chown --reference=pg_wal "$2"; chmod 700 "$2"; cp -a pg_wal/. "$2"
 		rm -r pg_wal; ln -s "$2" pg_wal; printf 'max_wal_size = 64MB\nmin_wal_size = 32MB\n' >>postgresql.conf`,
 		"sh", r.data(), wal)
-	if out, err := move.CombinedOutput(); err != nil {
-		r.Fatalf("moving the write-ahead log: %v: %s", err, out)
-	}
+	out, err := move.CombinedOutput()
+	expect.Must(r, err == nil, "moving the write-ahead log: %v: %s", err, out)
 	r.openPostgres()
 	r.wal = wal
 }
