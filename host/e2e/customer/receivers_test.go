@@ -235,10 +235,9 @@ func testInstalledClients(t *testing.T, s *service) {
 				return cmd.CombinedOutput()
 			}
 			writeText(t, folder, c.file, c.program)
-			if out, err := run(c.install); err != nil {
-				t.Fatalf("installing: %v\n%s", err, out)
-			}
-			out, err := untilAccepted(func() ([]byte, error) { return run(c.run) })
+			out, err := run(c.install)
+			expect.Must(t, err == nil, "installing: %v\n%s", err, out)
+			out, err = untilAccepted(func() ([]byte, error) { return run(c.run) })
 			expect.That(t, err == nil && string(out) == "block\n", "%v, %q", err, out)
 		})
 	}

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/docs"
 	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
@@ -137,8 +135,7 @@ func compareOutputs(t *testing.T, all []snippet, out string) {
 		case s.want == "":
 			expect.That(t, !strings.Contains(got, "error"), "%s, program %d: %s\n%s", s.page, i, got, s.code)
 		case s.language == "sh":
-			diff := cmp.Diff(lasting(t, s.want), lasting(t, got))
-			expect.That(t, diff == "", "%s states another response to\n%s(-page +host):\n%s", s.page, s.code, diff)
+			expect.NoDiff(t, s.page+": the response to\n"+s.code, lasting(t, s.want), lasting(t, got))
 		case s.want != got:
 			t.Errorf("%s states the output %q, but %q is that of\n%s", s.page, s.want, got, s.code)
 		}
