@@ -139,10 +139,7 @@ func sendRaw(t *testing.T, url, header string, readResponse bool) int {
 	}
 	expect.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Errorf("no response to %.40q: %v", header, err)
-		return 0
-	}
+	expect.Must(t, err == nil, "no response to %.40q: %v", header, err)
 	defer response.Body.Close()
 	return response.StatusCode
 }

@@ -104,9 +104,8 @@ func TestOperatorState(t *testing.T) {
 	expect.That(t, !hosttest.Warns(s.Warnings, "a proxy that is not trusted"), "a proxy is noticed, but there is none")
 	hosttest.Send(t, host, "", "POST", "/api/check-public", `{"domain":"example.com"}`,
 		"X-Forwarded-For", "198.51.100.7")
-	if s = host.State(t); !hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
-		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
-	}
+	s = host.State(t)
+	expect.That(t, hosttest.Warns(s.Warnings, "a proxy that is not trusted"), "an untrusted proxy is missing: %+v", s)
 	for _, accept := range []string{"text/html", "application/json"} {
 		text := hosttest.AskOperator(t, host, accept)
 		expect.That(t, !strings.Contains(text, value) && !strings.Contains(text, key) && strings.Contains(text,

@@ -187,9 +187,8 @@ func TestLargePrivacyRequests(t *testing.T) {
 		r := s.ask(t, goodKey, test.request, test.body)
 		r.is(t, test.request, test.status, test.want)
 		location := r.header.Get("Location")
-		if want := requestsPrefix + knownRequest; (r.status == 202) != (location == want) {
-			t.Errorf("%s: %d with the location %q", test.request, r.status, location)
-		}
+		expect.That(t, (r.status == 202) == (location == requestsPrefix+knownRequest),
+			"%s: %d with the location %q", test.request, r.status, location)
 	}
 }
 

@@ -169,9 +169,8 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	expect.Equal(t, "lines in the log", strings.Count(f.log.String(), "was not replaced"), 1)
 	expect.NoError(t, os.Chmod(f.key(), 0o604))
 	_ = f.pair.Refresh(t.Context())
-	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "(mode 604)") || f.served(t) != 1 {
-		t.Errorf("degraded: %q; %d is served", d, f.served(t))
-	}
+	d = f.pair.Degraded()
+	expect.That(t, len(d) == 1 && strings.Contains(d[0], "(mode 604)") && f.served(t) == 1, "degraded: %q", d)
 	expect.NoError(t, os.Chmod(f.key(), 0o600))
 	write(t, f.cert(), old)
 	_ = f.pair.Refresh(t.Context())
