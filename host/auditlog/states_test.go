@@ -262,9 +262,9 @@ func TestTreeAfterALoss(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, broken := verifyExport(t, []byte(text), k.Signer.Public, outside)
 		_, notes := verifyInPython(t, k, file)
-		if wrong := change.from != ""; (broken != nil) != wrong || (notes != "") != wrong {
-			t.Errorf("%s: %v; Python says %q", change.name, broken, notes)
-		}
+		wrong := change.from != ""
+		expect.That(t, (broken != nil) == wrong && (notes != "") == wrong, "%s: %v; Python says %q", change.name,
+			broken, notes)
 	}
 
 	// A loss explains no other difference: not that of records that survived.

@@ -70,9 +70,7 @@ func TestCheckpointLag(t *testing.T) {
 	k.Dir = dir
 	expect.NoError(t, k.SignHeads(t.Context()))
 	expect.NoError(t, k.SignHeads(t.Context()))
-	if len(lags) != 4 { // those of chain 0, and of states
-		t.Fatalf("%d checkpoints: %v", len(lags), lags)
-	}
+	expect.Must(t, len(lags) == 4, "checkpoints of chain 0 and of states: %v", lags)
 	expect.Equal(t, "lag", lags[3], 3*time.Second)
 }
 

@@ -25,31 +25,26 @@ func (s *sizes) observe(size int, _ time.Duration, _ int) {
 	s.seen = append(s.seen, size)
 }
 
-// want waits for batches of the given sizes.
+// want waits for batches of the given sizes, in any order.
 func (s *sizes) want(t *testing.T, want ...int) {
 	t.Helper()
-	seen := s.wait(t, len(want))
-	holds(t, slices.Equal(seen, want), "batch sizes %v, want %v", seen, want)
-}
-
-func (s *sizes) wantInAnyOrder(t *testing.T, want ...int) {
-	t.Helper()
-	seen := s.wait(t, len(want))
-	slices.Sort(seen)
-	slices.Sort(want)
-	holds(t, slices.Equal(seen, want), "batch sizes %v, want %v in any order", seen, want)
-}
-
-// wait waits for a number of batches. OnBatch is called just after the batch's checks were answered.
-func (s *sizes) wait(t *testing.T, batches int) (seen []int) {
-	t.Helper()
-	until(t, "all batches to be observed", func() bool {
+	var seen []int
+	until(t, "all batches to be observed", func() bool { // which is just after the checks were answered
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		seen = slices.Clone(s.seen)
-		return len(seen) >= batches
+		seen = slices.Sorted(slices.Values(s.seen))
+		return len(seen) >= len(want)
 	})
-	return seen
+	slices.Sort(want)
+	noDiff(t, "batch sizes", want, seen)
+}
+
+// wantRecorded waits for answers, which are not errors.
+func wantRecorded(t *testing.T, answers []<-chan error) {
+	t.Helper()
+	for _, answer := range answers {
+		noError(t, receive(t, "an answer", answer))
+	}
 }
 
 func queueLength(l *Ledger) (n int) {
@@ -97,7 +92,7 @@ func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	var sizes sizes
 	s, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, allowedMany(t, caller, 300))...))
-	sizes.wantInAnyOrder(t, 1, 256, 44)
+	sizes.want(t, 1, 256, 44)
 }
 
 // A second batch is sent while the first commits, but only a full one.
@@ -116,10 +111,8 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 	until(t, "the check to be queued", func() bool { return queueLength(l) == 1 })
 	expect(t, "batches in flight", lockWaiters(t, held.monitor), 2)
 	held.release(t)
-	for _, answer := range answers {
-		noError(t, receive(t, "an answer", answer))
-	}
-	sizes.wantInAnyOrder(t, 1, 4, 9) // two of them are in flight at once
+	wantRecorded(t, answers)
+	sizes.want(t, 1, 4, 9) // two of them are in flight at once
 }
 
 // An idle ledger commits at once. A check whose caller has already left makes no batch.
@@ -145,9 +138,7 @@ func TestFullQueueReportsOverload(t *testing.T) {
 	beyond := allowed(t, caller)
 	wantRefusal(t, "append to a full queue", l.Append(t.Context(), beyond))
 	held.release(t)
-	for _, answer := range answers {
-		noError(t, receive(t, "an answer", answer))
-	}
+	wantRecorded(t, answers)
 	expect(t, "records of a rejected check", recorded(t, s, beyond.Decision.Ref), 0)
 	verifyLedger(t, s)
 
@@ -179,9 +170,7 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	wantError(t, "append whose context ended", receive(t, "the result of the abandoned check", canceled),
 		context.Canceled)
 	held.release(t)
-	for _, answer := range []<-chan error{first[0], stays} {
-		noError(t, receive(t, "an answer", answer))
-	}
+	wantRecorded(t, []<-chan error{first[0], stays})
 	sizes.want(t, 1, 1)
 	expect(t, "records of an abandoned check", recorded(t, s, abandoned.Decision.Ref), 0)
 }
@@ -200,9 +189,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	wantRefusal(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)))
 	held.release(t)
 	noError(t, receive(t, "Close", ended))
-	for _, answer := range answers {
-		noError(t, receive(t, "an answer", answer))
-	}
+	wantRecorded(t, answers)
 	wantError(t, "closing again", l.Close(), nil)
 	verifyLedger(t, s)
 	expect(t, "checks recorded", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 6)

@@ -33,9 +33,8 @@ func TestLimiter(t *testing.T) {
 		expect.Error(t, fmt.Sprintf("use %d of a burst of 10", i+1), l.Take("a", rate), nil)
 	}
 	var refused *RateError
-	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.Now().Add(500*time.Millisecond)) {
-		t.Errorf("the use after the burst: %v, %v", err, refused)
-	}
+	expect.Must(t, errors.As(l.Take("a", rate), &refused), "the use after the burst was accepted")
+	expect.Equal(t, "the next use", refused.Until, c.Now().Add(500*time.Millisecond))
 	expect.Error(t, "another name", l.Take("b", rate), nil)
 	c.Add(500*time.Millisecond - 1)
 	expect.Failure(t, l.Take("a", rate), "a use too early was accepted")

@@ -17,9 +17,9 @@ func TestNewCode(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10_000 {
 		code, want := signin.NewCode()
-		if got, ok := signin.ParseCode(code); !ok || got != want || !whole.MatchString(code) || seen[code] {
-			t.Fatalf("ParseCode(%q) = %x, %t; the code's hash is %x", code, got, ok, want)
-		}
+		got, ok := signin.ParseCode(code)
+		expect.Must(t, ok && got == want && whole.MatchString(code) && !seen[code],
+			"ParseCode(%q) = %x, %t; the code's hash is %x", code, got, ok, want)
 		seen[code] = true
 	}
 }

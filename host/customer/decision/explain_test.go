@@ -82,10 +82,7 @@ func newBench(t *testing.T, recorded int64, inForce, past *check.Lineup) *bench 
 func (b *bench) explain(value string) (*decision.Explanation, error) {
 	x := &decision.Explainer{Records: b, Scorer: &b.Checker, Collector: b, Past: b,
 		Logger: slog.New(slog.NewTextHandler(&b.log, nil))}
-	e, err := entity.Parse(entity.Email, value, "")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(entity.Email, value, ""))(b.t)
 	return x.Explain(b.t.Context(), check.Caller{Account: "acct_1"}, b.recorded.Ref, e)
 }
 
@@ -110,9 +107,7 @@ func (b *bench) Open(_ context.Context, revision int64) (*check.Lineup, func(), 
 
 func (b *bench) Collect(_ context.Context, account string, _ entity.Entity, wanted []string) (entity.Facts, []string,
 	error) {
-	if account != "acct_1" {
-		b.t.Errorf("facts about the checks of %q", account)
-	}
+	expect.Equal(b.t, "whose facts are looked up", account, "acct_1")
 	b.lookups = append(b.lookups, wanted...)
 	return entity.Facts{"dns.status": "ok"}, b.missing, nil
 }
@@ -177,9 +172,8 @@ func TestPointsAddUp(t *testing.T) {
 	}
 	expect.That(t, math.Abs(sum-got.Today.Total) <= 0.05*float64(2+len(got.Today.Reasons)) &&
 		len(got.Today.Reasons) == 4, "%v add up to %.2f, not %.2f", got.Today.Reasons, sum, got.Today.Total)
-	if score := 100 / (1 + math.Pow(2, -got.Today.Total/10)); math.Round(score) != float64(got.Today.Score) {
-		t.Errorf("a total of %.1f is a score of %.1f, not %d", got.Today.Total, score, got.Today.Score)
-	}
+	score := 100 / (1 + math.Pow(2, -got.Today.Total/10))
+	expect.Equal(t, "the score of the total", got.Today.Score, int(math.Round(score)))
 	expect.Equal(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
 	text := got.Text[len(got.Text)-1]
 	expect.That(t, strings.Contains(text, "All facts come from the value itself"), "text: %s", text)
@@ -209,9 +203,7 @@ func TestExplanationIsRefused(t *testing.T) {
 	expect.That(t, errors.As(err, &invalid) && !strings.Contains(err.Error(), "jane"), "another value: %v", err)
 	expect.That(t, b.lookups == nil, "looked up %v", b.lookups)
 	b.recorded.Ref = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
-	if _, err := b.explain("jane@example.net"); err != nil { // no layer scores emails
-		t.Errorf("without layers: %v", err)
-	}
+	expect.NoError(t, expect.ErrorOf(b.explain("jane@example.net"))) // no layer scores emails
 	b.Live.Swap(nil)
 	expect.Error(t, "without a lineup", expect.ErrorOf(b.explain("jane@example.net")), check.ErrNoLineup)
 }

@@ -202,9 +202,7 @@ func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 		for _, account := range []string{"acct_1", "acct_2"} {
 			expect.Equal(t, "what decides for "+account, x.find(t, account, entity.Domain, "example.com"), "")
 		}
-		if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
-			t.Errorf("ignored %v, log %q", ids, x.log.String())
-		}
+		expect.NoDiff(t, "ignored", []string{e.ID}, x.Ignored())
 		x.at = x.at.Add(2 * reloadInterval)
 		x.load(t)
 		expect.That(t, strings.Count(x.log.String(), e.ID) == 1, "reported more than once: %s", x.log.String())
@@ -257,9 +255,8 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 			"+49301234567") == test.phone && (x.Ready() == nil) == !test.own, "wrong after %s", test.after)
 	}
 	m.err = nil
-	if x.load(t); refused("acct_1", entity.Domain, "example.com") || x.Ready() != nil {
-		t.Error("still refused after reading again")
-	}
+	expect.NoError(t, x.load(t).Ready())
+	expect.That(t, !refused("acct_1", entity.Domain, "example.com"), "still refused after reading again")
 }
 
 // Polling reads changes only; all is read again from time to time and when the source went back.
@@ -315,12 +312,8 @@ func TestParseTarget(t *testing.T) {
 	} {
 		got, err := ParseTarget(test.kind, test.raw, "")
 		var invalid *entity.InvalidError
-		switch {
-		case test.refused != "" && (!errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), test.refused)):
-			t.Errorf("%s: %v, want %q", name, err, test.refused)
-		case test.refused == "" && (err != nil || got != Target{test.kind, test.want}):
-			t.Errorf("%s: %v, %v, want %q", name, got, err, test.want)
-		}
+		expect.Outcome(t, name, err, test.refused)
+		expect.That(t, errors.As(err, &invalid) || got == Target{test.kind, test.want}, "%s: %v, %v", name, got, err)
 	}
 }
 

@@ -207,10 +207,10 @@ func TestNearestIsComplete(t *testing.T) {
 		expect.Must(t, ok == (want <= maxTolerance), "nearest(%q) found: %v, want distance %d", q, ok, want)
 		if ok {
 			hits++
-			if d := suggest.EditDistance(string(q), x.name(got.entry)); got.distance != want || d != want {
-				t.Fatalf("nearest(%q) = %q at distance %d; its true distance is %d, want %d", q,
-					x.name(got.entry), got.distance, d, want)
-			}
+			d := suggest.EditDistance(string(q), x.name(got.entry))
+			expect.Must(t, got.distance == want && d == want,
+				"nearest(%q) = %q at distance %d; its true distance is %d, want %d", q, x.name(got.entry), got.distance,
+				d, want)
 		}
 	}
 	expect.That(t, hits >= 200, "%d searches had a match, want at least 200", hits)

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
 	"assay/registry/expect"
 )
+
+var sameAnswer = cmp.Options{cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()}
 
 // lookUpNext looks up the i-th of a series of different names.
 func lookUpNext(t *testing.T, r *resolver.Resolver, i int) error {
@@ -31,19 +35,13 @@ func TestUnresponsiveServers(t *testing.T) {
 	stopped := expect.NewClock(time.Unix(1e9, 0)) // so that the host is never late
 	r := newResolver(t, resolver.Config{Patience: 20 * time.Millisecond, Timeout: 50 * time.Millisecond,
 		ProbeInterval: 50 * time.Millisecond, Now: stopped.Now}, server)
-	deadline := time.Now().Add(patient)
-	for i := 0; !errors.Is(lookUpNext(t, r, i), resolver.ErrUnresponsive); i++ {
-		expect.Must(t, !time.Now().After(deadline), "lookups still wait for an unresponsive server")
-	}
+	n := 0
+	next := func() error { n++; return lookUpNext(t, r, n) }
+	expect.Until(t, "lookups that do not wait for an unresponsive server", func() bool {
+		return errors.Is(next(), resolver.ErrUnresponsive)
+	})
 	server.HandleAll(nil)
-	for i := 0; ; i++ {
-		q := resolver.Question{Name: fmt.Sprintf("a%d.example", i), Type: resolver.A}
-		if _, err := r.Lookup(t.Context(), q); err == nil {
-			break
-		}
-		expect.Must(t, !time.Now().After(deadline.Add(patient)),
-			"lookups still fail although the server responds again")
-	}
+	expect.Until(t, "a lookup by the server that responds again", func() bool { return next() == nil })
 }
 
 // TestHangingNames checks that names whose servers hang, which anyone can submit, do not make the resolver look down.
@@ -61,15 +59,11 @@ func TestHangingNames(t *testing.T) {
 			t.Fatalf("lookup %d of a hanging name: %v", i, err)
 		}
 	}
-	deadline := time.Now().Add(patient)
-	for {
+	expect.Until(t, "the address of good.example", func() bool {
 		_, err := r.Lookup(t.Context(), resolver.Question{Name: "good.example", Type: resolver.A})
-		if err == nil {
-			break
-		}
-		expect.Must(t, !errors.Is(err, resolver.ErrUnresponsive) && !time.Now().After(deadline),
-			"looking up good.example: %v", err)
-	}
+		expect.Must(t, !errors.Is(err, resolver.ErrUnresponsive), "looking up good.example: %v", err)
+		return err == nil
+	})
 }
 
 // TestFalseAnswers checks that nothing is learned from a server that gives false answers, until it is honest again.
@@ -135,7 +129,7 @@ func TestHonestServerAmongOthers(t *testing.T) {
 	r := newResolver(t, resolver.Config{}, portal, honest)
 	r.Verify(t.Context())
 	got := lookUp(t, r, "a.example", resolver.A)
-	expect.That(t, cmp.Equal(got.Addresses, addresses("192.0.2.1"), sameAnswer), "addresses %v", got.Addresses)
+	expect.NoDiff(t, "addresses", addresses("192.0.2.1"), got.Addresses, sameAnswer)
 	expect.Equal(t, "the server with false answers was asked", portal.Count("a.example A"), 0)
 	expect.Equal(t, "problems", len(r.Problems()), 1)
 }

@@ -105,9 +105,7 @@ func TestLateProbe(t *testing.T) {
 		c := newClock()
 		now := func() time.Time { c.Add(delay); return c.Now() }
 		r := New(Config{Servers: []string{"127.0.0.1:1"}, Now: now, ProbeInterval: time.Minute})
-		if err := r.ask("127.0.0.1:1"); !errors.Is(err, want) {
-			t.Errorf("a probe of a closed port with a delay of %v: %v, want %v", delay, err, want)
-		}
+		expect.Error(t, fmt.Sprint("a probe of a closed port with a delay of ", delay), r.ask("127.0.0.1:1"), want)
 		_ = r.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package resolver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
@@ -33,18 +32,10 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	for _, s := range servers {
 		cfg.Servers = append(cfg.Servers, s.Addr)
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = patient
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = patient
-	}
-	if cfg.RetryAfter == 0 {
-		cfg.RetryAfter = patient // tests count queries
-	}
-	if cfg.ProbeInterval == 0 {
-		cfg.ProbeInterval = patient
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, patient)
+	cfg.Patience = cmp.Or(cfg.Patience, patient)
+	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, patient) // tests count queries
+	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, patient)
 	r := resolver.New(cfg)
 	t.Cleanup(func() { expect.NoError(t, r.Close()) })
 	return r
@@ -62,8 +53,6 @@ func addresses(texts ...string) []netip.Addr {
 	}
 	return all
 }
-
-var sameAnswer = cmp.Options{cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()}
 
 func TestLookup(t *testing.T) {
 	t.Parallel()
@@ -165,9 +154,8 @@ func TestStale(t *testing.T) {
 	wantAnswer := func(when, want string, stale bool) {
 		t.Helper()
 		a := lookUp(t, r, "a.example", resolver.A)
-		if got := describe(a); got != want || a.Stale != stale {
-			t.Errorf("%s: %q, stale %v; want %q, stale %v", when, got, a.Stale, want, stale)
-		}
+		expect.Equal(t, when, describe(a), want)
+		expect.Equal(t, when+": stale", a.Stale, stale)
 	}
 	wantAnswer("initially", "ok 192.0.2.1", false)
 	server.Handle("a.example", fail)
