@@ -91,8 +91,7 @@ func TestCollect(t *testing.T) {
 			wanted: []string{"dns.a", "net.asn"}, refused: true},
 	}, func(t *testing.T, tc testCase) {
 		found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
-		var unavailable *check.UnavailableError
-		expect.Must(t, errors.As(err, &unavailable) == tc.refused && (tc.refused || err == nil),
+		expect.Must(t, errors.As(err, new(*check.UnavailableError)) == tc.refused && (tc.refused || err == nil),
 			"error %v, want a refusal: %t", err, tc.refused)
 		expect.NoDiff(t, "found", tc.found, found)
 		expect.That(t, slices.Equal(tc.silent, silent), "silent: %v, want %v", silent, tc.silent)
@@ -143,9 +142,8 @@ func TestEndOfCheck(t *testing.T) {
 				return asked(ctx, wants)
 			}
 			found, silent, err := collector(t, source).Collect(ctx, "", entity.Entity{}, []string{source.name + ".a"})
-			var unavailable *check.UnavailableError
-			expect.That(t, errors.As(err, &unavailable), "found %v, silent %v, error %v, want a refusal", found, silent,
-				err)
+			expect.That(t, errors.As(err, new(*check.UnavailableError)),
+				"found %v, silent %v, error %v, want a refusal", found, silent, err)
 		})
 	}
 }
@@ -171,8 +169,7 @@ func TestHangingSource(t *testing.T) {
 		<-running
 	}
 	_, _, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"net.asn"})
-	var unavailable *check.UnavailableError
-	expect.That(t, errors.As(err, &unavailable) && errors.Is(err, facts.ErrBusy),
+	expect.That(t, errors.As(err, new(*check.UnavailableError)) && errors.Is(err, facts.ErrBusy),
 		"error %v, want a refusal because the source is busy", err)
 	_, silent, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"dns.a"})
 	expect.That(t, len(silent) == 0 && err == nil, "without the hanging source: silent %v, error %v", silent, err)

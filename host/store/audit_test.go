@@ -372,9 +372,7 @@ func wantStates(t *testing.T, s *Store) {
 		}
 		return err
 	}))
-	for name := range recorded {
-		t.Errorf("%s is recorded, but not stored", name)
-	}
+	holds(t, len(recorded) == 0, "recorded, but not stored: %v", recorded)
 }
 
 // Every way in which keys are issued and end leaves records of them. Those of billing are in its own tests.

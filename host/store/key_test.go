@@ -32,9 +32,7 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 	spare, _ := newKey(t, a, account)
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	noError(t, b.RevokeKey(t.Context(), caller.Key))
-	if _, err := a.Authenticate(t.Context(), key.Secret); err != nil {
-		t.Fatalf("the first host should still have the key in its cache, so that only the ledger rejects it: %v", err)
-	}
+	must(a.Authenticate(t.Context(), key.Secret))(t) // still in the first host's cache: only the ledger rejects it
 	wantError(t, "confirming it", a.Confirm(t.Context(), caller), check.ErrUnauthorized)
 	noError(t, a.Confirm(t.Context(), spare))
 	wantError(t, "append with a revoked key", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)

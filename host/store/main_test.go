@@ -239,8 +239,7 @@ func successes(t testing.TB, errs []error, want error) (n int) {
 
 // isRefusal reports whether err says that records are certain not to be stored.
 func isRefusal(err error) bool {
-	var refusal *check.UnavailableError
-	return errors.As(err, &refusal)
+	return errors.As(err, new(*check.UnavailableError))
 }
 
 func wantRefusal(t testing.TB, what string, err error) {

@@ -136,9 +136,8 @@ func TestOverridesOfAnAccountAreLimited(t *testing.T) {
 		sha256(match || int4send(n)), subject, masked, sealed_reason, author, created_at, expires_at, mac
 		FROM overrides, generate_series(2, ?) AS n`, override.MaxOfAccount)
 	noError(t, err)
-	var tooMany override.TooManyError
 	_, err = s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.net"))
-	holds(t, errors.As(err, &tooMany), "one more than the maximum: %v", err)
+	holds(t, errors.As(err, new(override.TooManyError)), "one more than the maximum: %v", err)
 	again := must(s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Domain, "example.com")))(t)
 	expect(t, "replaced at the maximum", again.Replaced, kept.ID)
 	_ = must(s.AddOverrideForAll(t.Context(), wanted(t, check.Block, override.Domain, "example.net")))(t)

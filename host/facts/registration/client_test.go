@@ -132,9 +132,8 @@ func TestServers(t *testing.T) {
 	list.Close()
 	fresh := expect.Value(newClient("", nil, time.Now))(t)
 	fresh.bootstrap.HTTP, fresh.bootstrap.BaseURL = list.Client(), c.bootstrap.BaseURL
-	var pause *pauseError
 	_, err := fresh.server(t.Context(), "example.com")
-	expect.That(t, errors.As(err, &pause), "without the list: %v, want a *pauseError", err)
+	expect.That(t, errors.As(err, new(*pauseError)), "without the list: %v, want a *pauseError", err)
 }
 
 func TestNewRefusesInvalidURLs(t *testing.T) {

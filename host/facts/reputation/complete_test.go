@@ -45,8 +45,7 @@ func TestListedOrRefused(t *testing.T) {
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		var unavailable *check.UnavailableError
-		expect.That(t, errors.As(err, &unavailable), "%s: error %v, want a refusal", what, err)
+		expect.That(t, errors.As(err, new(*check.UnavailableError)), "%s: error %v, want a refusal", what, err)
 	}
 
 	m := newStore()

@@ -203,13 +203,10 @@ func TestDownload(t *testing.T) {
 	}
 	want := filepath.Join(cache, "18.3.0", "bin")
 	for _, when := range []string{"first", "again"} {
-		got, err := search.binaries(t.Context())
-		expect.Must(t, err == nil && got == want, "%s: binaries = %q, %v; want %q", when, got, err, want)
+		expect.Equal(t, when, expect.Value(search.binaries(t.Context()))(t), want)
 	}
 	search.offline = true
-	if got, err := search.binaries(t.Context()); err != nil || got != want {
-		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
-	}
+	expect.Equal(t, "the earlier download, offline", expect.Value(search.binaries(t.Context()))(t), want)
 	expect.That(t, downloads.Load() == 1 && announced == 1, "%d downloads and %d announcements, want one of each",
 		downloads.Load(), announced)
 	left, err := os.ReadDir(cache)
@@ -265,18 +262,13 @@ func TestOpenWithoutPostgres(t *testing.T) {
 
 func TestDownloadStopsWithItsContext(t *testing.T) {
 	t.Parallel()
-	requested, respond := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	respond := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(requested)
+		cancel()
 		<-respond
 		http.NotFound(w, r)
 	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		<-requested
-		cancel()
-	}()
 	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
 		repository: server.URL}.binaries(ctx)
 	expect.Error(t, "binaries", err, context.Canceled)

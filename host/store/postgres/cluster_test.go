@@ -138,9 +138,8 @@ func TestAdoptsAfterKill(t *testing.T) {
 	expect.Must(t, err == nil && before != 0, "Postgres does not run: %v", err)
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
-	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
-		t.Errorf("Postgres is process %d at %s, want %d at %s", pid, c.URL(), before, other.url)
-	}
+	expect.Equal(t, "the process of Postgres", mustRun(t, c), before)
+	expect.Equal(t, "its address", c.URL(), other.url)
 	mustClose(t, c)
 	mustBeGone(t, c.data)
 }
@@ -272,9 +271,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		dir := reachable(t)
 		busy := expect.Value(openLock(filepath.Join(dir, "postgres.start")))(t)
 		defer busy.release()
-		if taken, err := busy.try(syscall.LOCK_EX); !taken {
-			t.Fatal(err)
-		}
+		expect.Must(t, expect.Value(busy.try(syscall.LOCK_EX))(t), "the lock is taken")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var stages []string

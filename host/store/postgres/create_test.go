@@ -170,9 +170,8 @@ func TestRecordKeepsItsOwner(t *testing.T) {
 	for _, uid := range []int{0, 4321} {
 		expect.NoError(t, (record{Password: "p"}).write(path))
 		info := expect.Value(os.Stat(path))(t)
-		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != uid || info.Mode() != 0o600 {
-			t.Errorf("the file is user %d's, mode %v; want user %d's, 0600", got, info.Mode(), uid)
-		}
+		expect.Equal(t, "the file's owner", int(info.Sys().(*syscall.Stat_t).Uid), uid)
+		expect.Equal(t, "its mode", info.Mode(), 0o600)
 		expect.NoError(t, os.Chown(path, 4321, 4321))
 	}
 }
@@ -194,11 +193,8 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 	t.Parallel()
 	for _, pair := range (*account)(nil).command(t.Context(), "/bin/true").Env {
 		name, _, _ := strings.Cut(pair, "=")
-		switch name {
-		case "LC_ALL", "TZ", "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH":
-		default:
-			t.Errorf("Postgres receives %s, which could be a secret of the host", name)
-		}
+		expect.That(t, slices.Contains([]string{"LC_ALL", "TZ", "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}, name),
+			"Postgres receives %s, which could be a secret of the host", name)
 	}
 }
 
@@ -312,15 +308,12 @@ func TestReleasedLockIsFree(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	held := expect.Value(openLock(path))(t)
-	if taken, err := held.try(syscall.LOCK_EX); !taken {
-		t.Fatal(err)
-	}
+	expect.Must(t, expect.Value(held.try(syscall.LOCK_EX))(t), "the lock is taken")
 	// Like a child process between fork and exec.
 	inherited := expect.Value(syscall.Dup(int(held.file.Fd())))(t)
 	defer func() { _ = syscall.Close(inherited) }()
 	held.release()
 	next := expect.Value(openLock(path))(t)
 	defer next.release()
-	taken, err := next.try(syscall.LOCK_EX)
-	expect.That(t, taken && err == nil, "try on a released lock = %t, %v", taken, err)
+	expect.That(t, expect.Value(next.try(syscall.LOCK_EX))(t), "the released lock is taken")
 }
