@@ -307,22 +307,18 @@ func TestClaimsAreFair(t *testing.T) {
 		clock.advance(t, webhook.AttemptLease) // makes all due again
 		return strings.Join(accounts, " ")
 	}
-	limits := func(events, perAccount int) webhook.ClaimOptions {
-		return webhook.ClaimOptions{MaxEvents: events, MaxPerAccount: perAccount}
-	}
-	except := func(opts webhook.ClaimOptions, accounts ...string) webhook.ClaimOptions {
-		opts.Except = accounts
-		return opts
-	}
 	for name, test := range map[string]struct {
 		opts webhook.ClaimOptions
 		want string
 	}{
-		"one of each first":         {limits(3, 4), "busy last other"},
-		"then a second of each":     {limits(5, 4), "busy busy last other other"},
-		"at most MaxPerAccount":     {limits(100, 4), "busy busy busy busy last other other"},
-		"one account is excluded":   {except(limits(100, 4), busy.Account), "last other other"},
-		"all accounts are excluded": {except(limits(100, 2), busy.Account, other.Account, last.Account), ""},
+		"one of each first":     {webhook.ClaimOptions{MaxEvents: 3, MaxPerAccount: 4}, "busy last other"},
+		"then a second of each": {webhook.ClaimOptions{MaxEvents: 5, MaxPerAccount: 4}, "busy busy last other other"},
+		"at most MaxPerAccount": {webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 4},
+			"busy busy busy busy last other other"},
+		"one account is excluded": {webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 4,
+			Except: []string{busy.Account}}, "last other other"},
+		"all accounts are excluded": {webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 2,
+			Except: []string{busy.Account, other.Account, last.Account}}, ""},
 		"only one account": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Only: []string{other.Account},
 			Except: []string{other.Account}}, "other other"},
 	} {

@@ -214,9 +214,8 @@ func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 		p99 := delays[len(delays)*99/100]
 		expect.That(t, p99 <= 50*time.Millisecond && delays[len(delays)-1] <= 500*time.Millisecond,
 			"p99 %v, longest %v from check to first attempt", p99, delays[len(delays)-1])
-		if all, slow := d.InFlight(); all != slow || slow == 0 || all > maxSlots {
-			t.Errorf("%d attempts are in flight, %d of them slow", all, slow)
-		}
+		all, slow := d.InFlight()
+		expect.That(t, all == slow && slow > 0 && all <= maxSlots, "%d attempts in flight, %d of them slow", all, slow)
 		stop()
 	})
 }
