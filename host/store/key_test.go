@@ -91,7 +91,8 @@ func TestFailedCommit(t *testing.T) {
 	for name, change := range single {
 		p.Once(storetest.Muted, false, containing("RETURNING"))
 		err := change()
-		holds(t, errors.As(err, new(*check.DoubtError)), "%s without a reply: %v", name, err)
+		holds(t, errors.As(err, new(*check.DoubtError)) || errors.As(err, new(*check.UnavailableError)),
+			"%s without a reply: %v", name, err)
 	}
 	holds(t, one[bool](t, s, "SELECT due_at < now() + interval '2 min' FROM jobs"), "the job that did not run waits")
 }
