@@ -19,9 +19,9 @@ func (s *Store) LearnKeys(ctx context.Context) error {
 	return wrap(err, "following the keys of the audit log")
 }
 
-// reads reports whether this host has the keys that encrypt now. Otherwise it must leave all work to other hosts that
-// begins with reading what they encrypted: it would take the work from them, or destroy it.
-func (s *Store) reads() bool { return s.signer.Ready(audit.Records) == nil }
+// holdsKeys reports whether this host has the keys that encrypt now. Without them it must leave to other hosts all work
+// that begins with reading what they encrypted: it would take the work from them, or destroy it.
+func (s *Store) holdsKeys() bool { return s.signer.Ready(audit.Records) == nil }
 
 // lacksKeys returns an error if a value cannot be opened because another host encrypted it under a generation of the
 // secret that this host does not have. The generation may be minutes old, or not in use yet by this host's clock.

@@ -109,7 +109,7 @@ type progress struct {
 // waited. A chain that fails does not delay the others. Without the keys in use, it leaves them all to other hosts.
 func (s *Store) applyContributions(ctx context.Context, onApplied func(checks int, lag time.Duration)) (n int,
 	oldest time.Duration, err error) {
-	if !s.reads() {
+	if !s.holdsKeys() {
 		return 0, 0, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)

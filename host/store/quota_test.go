@@ -343,7 +343,12 @@ func TestSignInOnce(t *testing.T) {
 	account = must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
 	signsIn := func(code string, want error) {
 		t.Helper()
-		wantError(t, "signing in by code", errOf(s.SignInByCode(t.Context(), code, signin.Origin{})), want)
+		token, err := s.SignInByCode(t.Context(), code, signin.Origin{})
+		wantError(t, "signing in by code", err, want)
+		if err == nil {
+			got, _, err := s.Session(t.Context(), token, "")
+			holds(t, err == nil && got.Account == account, "signed in to %q, %v; want %q", got.Account, err, account)
+		}
 	}
 	unseen := must(s.FirstCode(t.Context(), account))(t)
 	first := must(s.FirstCode(t.Context(), account))(t)

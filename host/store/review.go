@@ -258,15 +258,16 @@ func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settl
 	return withOutage(wrap(err, "settling a review"))
 }
 
-// Untold returns the first settled review of each account whose owner was not told of it, until EndUntold.
-func (s *Store) Untold(ctx context.Context) (settled []decision.Settled, err error) {
+// ReviewNotices returns the oldest settled review of each account that its owner has not heard of. EndReviewNotice
+// removes it from the list.
+func (s *Store) ReviewNotices(ctx context.Context) (settled []decision.Settled, err error) {
 	err = s.db.NewRaw(`SELECT DISTINCT ON (account_id) ref, account_id, settled_at FROM reviews
 		WHERE settled_at IS NOT NULL AND NOT told ORDER BY account_id, settled_at`).Scan(ctx, &settled)
 	return settled, withOutage(wrap(err, "reading settled reviews"))
 }
 
-// EndUntold records that the owner was told of a settled review.
-func (s *Store) EndUntold(ctx context.Context, ref string) error {
+// EndReviewNotice records that the owner has the message about a settled review.
+func (s *Store) EndReviewNotice(ctx context.Context, ref string) error {
 	_, err := s.db.NewRaw("UPDATE reviews SET told = true WHERE ref = ? AND settled_at IS NOT NULL", ref).Exec(ctx)
-	return withOutage(wrap(err, "recording that an owner was told of a review"))
+	return withOutage(wrap(err, "ending a notice about a review"))
 }

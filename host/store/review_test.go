@@ -84,14 +84,14 @@ func TestSettledReviewKeepsFeedback(t *testing.T) {
 	must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "Jane says no"}))(t)
 	must(s.KeepFeedback(t.Context(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil))(t)
 	noError(t, s.TakeReview(t.Context(), ref, "Ana"))
-	noError(t, s.EndUntold(t.Context(), ref))
-	expect(t, "settled reviews", len(must(s.Untold(t.Context()))(t)), 0)
+	noError(t, s.EndReviewNotice(t.Context(), ref))
+	expect(t, "settled reviews", len(must(s.ReviewNotices(t.Context()))(t)), 0)
 	noError(t, s.SettleReview(t.Context(), ref, settle(decision.Overturned)))
 	expect(t, "the customer's feedback", must(s.Feedback(t.Context(), caller, ref, nil))(t).Label, feedback.Fraud)
-	untold := must(s.Untold(t.Context()))(t)
+	untold := must(s.ReviewNotices(t.Context()))(t)
 	holds(t, len(untold) == 1 && untold[0].Ref == ref && untold[0].AccountID == caller.Account, "settled: %+v", untold)
-	noError(t, s.EndUntold(t.Context(), ref))
-	expect(t, "settled reviews whose owner was told", len(must(s.Untold(t.Context()))(t)), 0)
+	noError(t, s.EndReviewNotice(t.Context(), ref))
+	expect(t, "settled reviews whose owner was told", len(must(s.ReviewNotices(t.Context()))(t)), 0)
 }
 
 func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {

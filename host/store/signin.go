@@ -127,6 +127,9 @@ func (s *Store) BeginSession(ctx context.Context, account string, from signin.Or
 	return s.beginSession(ctx, "SELECT ?account AS account_id", account, nil, from)
 }
 
+// beginSession begins a session of the account that by, a statement, returns, in one statement with it: so no session
+// begins after the end of all. used is the hash of the code or link that by uses up. It fails with signin.ErrUnknown if
+// by returns no row.
 func (s *Store) beginSession(ctx context.Context, by, account string, used []byte, from signin.Origin) (
 	token string, err error) {
 	token, hash := signin.NewToken()

@@ -22,7 +22,7 @@ const requestLease = 15 * time.Second
 
 // ClaimRequest implements privacy.Queue.
 func (s *Store) ClaimRequest(ctx context.Context) (privacy.Work, error) {
-	if !s.reads() {
+	if !s.holdsKeys() {
 		return nil, nil
 	}
 	var row requestRow

@@ -80,7 +80,7 @@ func (s *Store) Subscriptions(ctx context.Context) ([]feed.Subscription, error) 
 // ClaimSubscription claims the named subscription, or the next due one if name is empty. It returns nil if there is
 // none, or another process has claimed it.
 func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.Duration) (*feed.Claim, error) {
-	if !s.reads() {
+	if !s.holdsKeys() {
 		return nil, nil
 	}
 	var r feedSubscriptionRow

@@ -215,14 +215,14 @@ func (c *Console) route(files fs.FS) {
 	c.app.Post("/signout", c.signOut)
 
 	c.signedIn(fiber.MethodGet, "/dashboard", c.overview)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/try", c.tryKeyed)
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/try", c.tryKeyed)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks", c.checks)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/export", c.exportChecks)
 	c.signedIn(fiber.MethodGet, "/dashboard/usage", c.usage)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref/receipt", c.receipt)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/review", c.askReview)
 	c.signedIn(fiber.MethodGet, "/dashboard/keys", plain(c.showKeys))
@@ -240,10 +240,10 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/download", c.downloadExport)
 	c.routeAccount()
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/plan", c.changePlan)
-	c.signedInOutside(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
-	c.signedInOutside(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // has an address too
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan", c.changePlan)
+	c.signedInWithoutSlot(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // has an address too
 }
 
 // securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.

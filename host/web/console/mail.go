@@ -324,11 +324,11 @@ func (c *Console) TellOwners(ctx context.Context) error {
 		}
 		err = errors.Join(err, failed)
 	}
-	settled, failed := c.cfg.Store.Untold(ctx)
+	settled, failed := c.cfg.Store.ReviewNotices(ctx)
 	for _, r := range settled {
 		failed = errors.Join(failed, c.tell(ctx, r.AccountID, r.SettledAt, mail.Message{Subject: "A review is settled",
 			Text: c.text("review", view{"Ref": r.Ref, "URL": c.cfg.URL + "/dashboard/checks/" + r.Ref})},
-			"review notice to ", maxReviewNotices, func() error { return c.cfg.Store.EndUntold(ctx, r.Ref) }))
+			"review notice to ", maxReviewNotices, func() error { return c.cfg.Store.EndReviewNotice(ctx, r.Ref) }))
 	}
 	return errors.Join(err, failed)
 }

@@ -158,7 +158,7 @@ func (c *Console) find(work context.Context, ctx *fiber.Ctx, token string) (*ses
 // token. It takes a slot, for which it waits a little, so that the slow pages of one account leave database connections
 // to others.
 func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
-	c.signedInOutside(method, path, func(ctx *fiber.Ctx, s *session) error {
+	c.signedInWithoutSlot(method, path, func(ctx *fiber.Ctx, s *session) error {
 		for patience := time.After(pagePatience); ; {
 			release, err := c.cfg.Pages.Take(s.caller().Share())
 			if err == nil {
@@ -174,8 +174,8 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 	})
 }
 
-// signedInOutside is signedIn for a page that takes no slot, because it waits for more than the database.
-func (c *Console) signedInOutside(method, path string, page func(*fiber.Ctx, *session) error) {
+// signedInWithoutSlot is signedIn for a page that takes no slot, because it waits for more than the database.
+func (c *Console) signedInWithoutSlot(method, path string, page func(*fiber.Ctx, *session) error) {
 	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
 		s, err := c.current(ctx)
 		if err != nil {

@@ -151,9 +151,10 @@ type Store interface {
 
 	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
 	decision.Records
-	// Untold returns the first settled review of each account whose owner was not told of it, until EndUntold.
-	Untold(ctx context.Context) ([]decision.Settled, error)
-	EndUntold(ctx context.Context, ref string) error
+	// ReviewNotices returns the oldest settled review of each account that its owner has not heard of. EndReviewNotice
+	// removes it from the list.
+	ReviewNotices(ctx context.Context) ([]decision.Settled, error)
+	EndReviewNotice(ctx context.Context, ref string) error
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref string, asking decision.Asking) (*privacy.Review, error)
 

@@ -119,7 +119,7 @@ func (s *Sender) try(ctx context.Context, m Message) (again bool, err error) {
 	err = client.DialAndSendWithContext(ctx, message)
 	var refused *gomail.SendError
 	if errors.As(err, &refused) {
-		cause := errors.New("the server refused the message for now")
+		cause := errors.New("the server refused the message temporarily")
 		if refused.ErrorCode() >= 500 {
 			cause = ErrUndeliverable
 		}
