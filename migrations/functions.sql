@@ -1172,6 +1172,7 @@ CREATE OR REPLACE FUNCTION audit_erase(
     -- The records, in ascending order, and the tombstones of their references.
     seqs bigint[], times timestamptz[], refs text[], leaves bytea[], tombstones bytea[],
     checks integer, -- how many of them are checks
+    complete bigint, -- the record of the chain up to which they are all of the subject's; null: there are more
     entry jsonb,
     OUT events bigint, OUT sightings bigint, OUT links bigint, OUT recorded boolean, OUT partial boolean
 ) LANGUAGE plpgsql AS $$
@@ -1226,6 +1227,12 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
+    -- A later check has lost what it added to the graph.
+    IF EXISTS (SELECT FROM generate_series(complete >> 16, erasure >> 16) AS span JOIN audit_records AS r
+            ON r.chain = of_chain AND r.seq >> 16 = span AND r.seq > complete
+                AND substr(r.pseudonym, 1, 8) = substr(of_pseudonym, 1, 8) AND r.pseudonym = of_pseudonym) THEN
+        RAISE EXCEPTION 'the subject has later audit records' USING ERRCODE = 'serialization_failure';
+    END IF;
     DELETE FROM answers WHERE chain = of_chain AND account_id = of_account AND key_hash = ANY (told);
     recorded := n > 0 OR sightings + links > 0;
     IF NOT recorded THEN

@@ -19,8 +19,9 @@ import (
 
 const (
 	// eraseBatch is the maximum number of audit records that one call of audit_erase erases, because the chain is
-	// locked during part of it. Larger erasures take several calls, each with its own record in the chain.
-	eraseBatch = 100
+	// locked during part of it. Larger erasures take several calls, each with its own record in the chain. They can be
+	// interrupted, so what is erased within a request is a batch.
+	eraseBatch = privacy.AtOnce
 	// eraseRead is the maximum number of records that an erasure reads at once. Each read looks at all of the subject's
 	// records.
 	eraseRead = 5000
@@ -87,14 +88,16 @@ type erasing struct {
 	r         requester
 	p         subject
 	overrides int        // that were removed
+	head      int64      // the last record of the chain before the last read
 	rows      []auditRow // not erased yet, as of the last read
+	unread    bool       // there may be more of them
 }
 
 // erasureBatch is the result of one step of an erasure.
 type erasureBatch struct {
 	privacy.ErasureResult
-	// Further records may remain. Checks recorded during the step lose what they added to the graph, so they must be
-	// erased as well: the last step of an erasure is one that reads and finds no record.
+	// Records remain. They have lost what they added to the graph, as have the checks recorded since the last read, so
+	// the erasure must go on. The last step erases all records.
 	more bool
 }
 
@@ -125,7 +128,12 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 		return batch, errNodeUnknown
 	}
 	rows := e.rows[:min(len(e.rows), eraseBatch)]
-	done, deleted, err := s.eraseRows(ctx, e.r, e.p, rows)
+	batch.more = len(rows) < len(e.rows) || e.unread
+	complete := &e.head
+	if batch.more {
+		complete = nil
+	}
+	done, deleted, err := s.eraseRows(ctx, e.r, e.p, rows, complete)
 	if err != nil {
 		return batch, err
 	}
@@ -138,7 +146,7 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 	case deleted.Recorded:
 		e.started, e.rows = true, e.rows[len(rows):]
 		e.p.erasures = append(e.p.erasures, done)
-		batch.Checks, batch.Erasures, batch.more = done.Checks, e.p.erasures, len(rows) > 0
+		batch.Checks, batch.Erasures = done.Checks, e.p.erasures
 		if e.selector.Entity == nil {
 			e.selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
 		}
@@ -160,9 +168,14 @@ func (s *Store) readErasable(ctx context.Context, e *erasing) (err error) {
 	if e.p.pseudonym == nil {
 		return nil
 	}
+	err = s.db.NewRaw("SELECT max(seq) FROM audit_heads WHERE chain = ?", e.r.Chain).Scan(ctx, &e.head)
+	if err != nil {
+		return err
+	}
 	err = s.db.NewSelect().TableExpr("? AS r", e.r.ofSubject(e.p.pseudonym)).
 		Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", e.r.AccountID).
 		Order("seq").Limit(eraseRead).Scan(ctx, &e.rows)
+	e.unread = len(e.rows) == eraseRead
 	if err != nil || e.resolved {
 		return err
 	}
@@ -204,9 +217,10 @@ type deletion struct {
 }
 
 // eraseRows erases a subject's rows, its exports and its node in the reputation graph, and appends a record of that to
-// the chain. Every host is told, so that it forgets the subject's checks.
-func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow) (done privacy.Erasure,
-	deleted deletion, err error) {
+// the chain. If they are all its rows up to a record of the chain, later ones are a conflict. Every host is told, so
+// that it forgets the subject's checks.
+func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow, complete *int64) (
+	done privacy.Erasure, deleted deletion, err error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	done = privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
 	seqs, times, refs := make([]int64, len(rows)), make([]time.Time, len(rows)), make([]string, len(rows))
@@ -232,12 +246,13 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 		Digest: digest}
 	deleted, err = once[deletion](ctx, s,
 		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?most, ?subject, ?seqs, ?times,
-		?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
+		?refs, ?leaves, ?tombstones, ?checks, ?complete, ?entry)`, named{
 			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
 			"node": p.node, "most": forgetLinks, "subject": s.tombstone(r, "subject", string(p.pseudonym)),
 			"seqs": pgdialect.Array(seqs), "times": pgdialect.Array(times), "refs": pgdialect.Array(refs),
 			"leaves":     pgdialect.Array(leaves),
-			"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
+			"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "complete": complete,
+			"entry": entry(record, at),
 		})
 	return done, deleted, orUnauthorized(err)
 }

@@ -292,7 +292,8 @@ func TestEraseInBatches(t *testing.T) {
 			noError(t, l.Append(t.Context(), records...))
 			first := privacy.Selector{Ref: records[0].Decision.Ref}
 			export(t, s, caller, first)
-			expect(t, "erased", counts(erase(t, s, caller, first)),
+			operator := check.Caller{Account: caller.Account, Key: operatorKey}
+			expect(t, "erased", counts(erase(t, s, operator, first)),
 				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks))
 			expect(t, "remaining records",
 				one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
