@@ -1164,8 +1164,8 @@ END $$;
 -- deleted besides the records. Without records, an entry is appended only if the graph held something. If the node has
 -- more links than max_links, it deletes as many of them and nothing else, and partial is true.
 --
--- It locks the head last, because checks wait for the head until the commit is on disk. A check recorded just before
--- that may add to the graph again: the next step erases it too, if it is not to be kept.
+-- It locks the head last, because checks wait for the head until the commit is on disk. If the subject was checked just
+-- before, the last step of an erasure fails with a conflict, and nothing is erased.
 CREATE OR REPLACE FUNCTION audit_erase(
     of_chain integer, of_account text, by_key text, at_time timestamptz,
     of_pseudonym bytea, of_node bytea, max_links integer, subject_tombstone bytea,
@@ -1227,7 +1227,7 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    -- A later check has lost what it added to the graph.
+    -- It has lost what it added to the graph.
     IF EXISTS (SELECT FROM generate_series(complete >> 16, erasure >> 16) AS span JOIN audit_records AS r
             ON r.chain = of_chain AND r.seq >> 16 = span AND r.seq > complete
                 AND substr(r.pseudonym, 1, 8) = substr(of_pseudonym, 1, 8) AND r.pseudonym = of_pseudonym) THEN
