@@ -418,7 +418,7 @@ CREATE TABLE graph_edges (
     checks    integer NOT NULL,
     node      bytea NOT NULL,
     other     bytea NOT NULL,
-    PRIMARY KEY (node, other, account)
+    PRIMARY KEY (node, account, other)
 );
 
 -- What recorded checks add to the reputation graph, until a host has applied it.

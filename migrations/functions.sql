@@ -1022,7 +1022,7 @@ BEGIN
         recent = substring(EXCLUDED.recent || g.recent, 1, 256);
     INSERT INTO graph_edges AS g (node, other, account, checks, last_seen)
     SELECT * FROM unnest(edge_nodes, edge_others, edge_accounts, edge_counts, edge_until)
-    ON CONFLICT (node, other, account) DO UPDATE SET
+    ON CONFLICT (node, account, other) DO UPDATE SET
         checks = least(g.checks::bigint + EXCLUDED.checks, 2147483647),
         last_seen = greatest(g.last_seen, EXCLUDED.last_seen);
     INSERT INTO graph_unreadable (chain, seq, item)
@@ -1066,19 +1066,21 @@ CREATE OR REPLACE FUNCTION graph_unlink(of_account text, of_node bytea, most int
 LANGUAGE plpgsql AS $$
 DECLARE
     owner bigint := graph_account(of_account);
-    chosen bytea[] := ARRAY(SELECT other FROM graph_edges
-        WHERE node = of_node AND owner IN (0, account) LIMIT most);
     others bytea[];
     owners bigint[];
     counts integer[];
 BEGIN
+    SELECT array_agg(l.other), array_agg(l.account) INTO others, owners FROM (
+        SELECT other, account FROM graph_edges WHERE node = of_node AND owner IN (0, account) LIMIT most
+    ) AS l;
     WITH deleted AS (
-        DELETE FROM graph_edges
-        WHERE node = of_node AND owner IN (0, account) AND other = ANY (chosen)
-        RETURNING other, account, checks
+        DELETE FROM graph_edges AS g USING unnest(others, owners) AS l (other, account)
+        WHERE g.node = of_node AND g.other = l.other AND g.account = l.account
+        RETURNING g.other, g.account, g.checks
     )
     SELECT array_agg(other), array_agg(account), array_agg(checks) FROM deleted INTO others, owners, counts;
-    DELETE FROM graph_edges WHERE node = ANY (others) AND other = of_node AND owner IN (0, account);
+    DELETE FROM graph_edges AS g USING unnest(others, owners) AS l (other, account)
+        WHERE g.node = ANY (others) AND g.node = l.other AND g.other = of_node AND g.account = l.account;
     UPDATE graph_sightings AS g SET checks = g.checks - l.checks
         FROM unnest(others, owners, counts) AS l (other, account, checks)
         WHERE g.node = ANY (others) AND g.node = l.other AND g.account = l.account
@@ -1138,21 +1140,35 @@ BEGIN
     END LOOP;
 END $$;
 
--- The links of each node. A hub, which has more than the given number, has one row without another node instead.
-CREATE OR REPLACE FUNCTION graph_neighbours(nodes bytea[], public_account bigint, since timestamptz, most integer)
-RETURNS SETOF graph_edges LANGUAGE plpgsql STABLE AS $$
+-- The links of each node, up to share of each customer. A hub, which has more than most of them, has one row without
+-- another node instead. The customers of a node are found one by one through the index: one of them may have a million
+-- links.
+CREATE OR REPLACE FUNCTION graph_neighbours(
+    nodes bytea[], public_account bigint, since timestamptz, most integer, share integer
+) RETURNS SETOF graph_edges LANGUAGE plpgsql STABLE AS $$
 DECLARE
     one bytea;
+    links graph_edges[];
 BEGIN
     FOREACH one IN ARRAY nodes LOOP
-        IF (SELECT count(*) FROM (
-            SELECT FROM graph_edges AS g
-            WHERE g.node = one AND g.account <> public_account AND g.last_seen > since LIMIT most + 1
-        ) AS s) > most THEN
+        WITH RECURSIVE customers AS (
+            (SELECT g.account FROM graph_edges AS g WHERE g.node = one ORDER BY g.account LIMIT 1)
+            UNION ALL
+            SELECT (SELECT g.account FROM graph_edges AS g
+                WHERE g.node = one AND g.account > c.account ORDER BY g.account LIMIT 1)
+            FROM customers AS c WHERE c.account IS NOT NULL
+        ), shares AS (
+            SELECT l AS link FROM customers AS c CROSS JOIN LATERAL (
+                SELECT * FROM graph_edges AS g
+                WHERE g.node = one AND g.account = c.account AND g.last_seen > since LIMIT share
+            ) AS l
+            WHERE c.account <> public_account LIMIT most + 1
+        )
+        SELECT array_agg(link) FROM shares INTO links;
+        IF cardinality(links) > most THEN
             RETURN QUERY SELECT since, 0::bigint, 0, one, NULL::bytea;
         ELSE
-            RETURN QUERY SELECT * FROM graph_edges AS g
-                WHERE g.node = one AND g.account <> public_account AND g.last_seen > since;
+            RETURN QUERY SELECT * FROM unnest(links);
         END IF;
     END LOOP;
 END $$;

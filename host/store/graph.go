@@ -55,6 +55,10 @@ const (
 	maxVia         = 16  // linked nodes from which the second hop starts
 	maxLinks       = 128 // links of a node; a node with more is a hub, such as a large provider, and is ignored
 	maxSubjects    = 256 // subjects in one query
+
+	// linksShare is the maximum number of links of a node that are read of one customer. Fewer than minCustomers cannot
+	// make a node a hub, which would hide what others know of its neighbours.
+	linksShare = maxLinks/minCustomers + 1
 )
 
 // GraphAggregates returns the aggregates of each subject, in the order of subjects. A subject has a non-zero aggregate

@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -170,12 +172,14 @@ func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) erro
 		}
 		subjects = append(subjects, i)
 		via[i] = slices.Clone(sub.parents)
-		var others []string
+		customers := map[string]int{}
 		for _, l := range withoutHub(links[sub.entity]) {
-			others = append(others, string(l.Other))
+			customers[string(l.Other)]++
 		}
-		slices.Sort(others)
-		others = slices.Compact(others)
+		// Those of most customers first, so that nobody's own crowd out the others'.
+		others := slices.SortedFunc(maps.Keys(customers), func(a, b string) int {
+			return cmp.Or(cmp.Compare(customers[b], customers[a]), cmp.Compare(a, b))
+		})
 		for _, other := range others[:min(maxVia, len(others))] {
 			nodes = append(nodes, other)
 			if !slices.Contains(via[i], other) {
@@ -380,8 +384,8 @@ func (r *graphReader) links(ctx context.Context, nodes []string) (map[string][]l
 	if len(nodes) == 0 {
 		return found, nil
 	}
-	err := r.store.db.NewRaw("SELECT node, other, account, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?)",
-		distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxLinks).Scan(ctx, &rows)
+	err := r.store.db.NewRaw("SELECT node, other, account, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?, ?)",
+		distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxLinks, linksShare).Scan(ctx, &rows)
 	for _, row := range rows {
 		found[string(row.Node)] = append(found[string(row.Node)], row)
 	}

@@ -166,6 +166,30 @@ func TestHubsAreIgnored(t *testing.T) {
 	expect(t, "neighbours through a hub", g.aggregate(g.domain("new.large.example")), reputation.Aggregate{})
 }
 
+// One customer's links neither make a node a hub nor crowd out what others linked.
+func TestNoCustomerHidesOthersLinks(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 4)
+	phone := parse(t, entity.Phone, "+4915123456789")
+	jane, john := parse(t, entity.Email, "jane@one.example"), parse(t, entity.Email, "john@two.example")
+	for customer := range 3 {
+		g.check(customer, g.domain("s.evil-host.example"), check.Block)
+		g.check(customer, jane, check.Allow, phone)
+		g.check(customer, john, check.Block, phone)
+	}
+	for i := range maxLinks + 1 {
+		g.check(3, g.domain(fmt.Sprintf("x%d.evil-host.example", i)), check.Allow)
+		g.check(3, jane, check.Allow, g.domain(fmt.Sprintf("x%d.example", i)))
+	}
+	for _, e := range []struct {
+		entity entity.Entity
+		risk   float64 // each customer has one vote
+	}{{g.domain("new.evil-host.example"), 3. / 4}, {jane, 3. / 3 / 4}} {
+		got := g.aggregate(e.entity)
+		holds(t, near(got.NeighbourRisk, e.risk), "%s: %+v, want the risk %v", e.entity.Value, got, e.risk)
+	}
+}
+
 // A thousand checks by one customer move a share no further than one check.
 func TestOneVotePerCustomer(t *testing.T) {
 	t.Parallel()
