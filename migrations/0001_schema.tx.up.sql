@@ -775,7 +775,7 @@ CREATE TABLE lineup_revisions (
 CREATE TABLE lineup_activations (
     id              bigint PRIMARY KEY,
     revision        bigint NOT NULL REFERENCES lineup_revisions,
-    note            text NOT NULL DEFAULT '',
+    reason          text NOT NULL DEFAULT '',
     activated_at    timestamptz NOT NULL DEFAULT now(),
     number          bigint NOT NULL UNIQUE,
     signed          text NOT NULL,  -- a signed note, see package activation

@@ -1699,7 +1699,7 @@ END $$;
 -- recorded while this waited are before the entry. `audit verify` knows at_time only, so this does not wait long.
 CREATE OR REPLACE FUNCTION activate(
     base bytea, new_number bigint, new_signed text, new_hash bytea, new_revision bigint, new_canary bigint,
-    new_share integer, new_note text, at_time timestamptz,
+    new_share integer, new_reason text, at_time timestamptz,
     entries jsonb -- by chain
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -1715,9 +1715,9 @@ BEGIN
     ELSIF new_number <= (SELECT max(number) FROM lineup_activations) THEN
         RETURN 'number';
     END IF;
-    INSERT INTO lineup_activations (id, revision, note, activated_at, number, signed, hash, canary_revision, share)
-        SELECT coalesce(max(id), 0) + 1, new_revision, new_note, at_time, new_number, new_signed, new_hash, new_canary,
-            new_share FROM lineup_activations
+    INSERT INTO lineup_activations (id, revision, reason, activated_at, number, signed, hash, canary_revision, share)
+        SELECT coalesce(max(id), 0) + 1, new_revision, new_reason, at_time, new_number, new_signed, new_hash,
+            new_canary, new_share FROM lineup_activations
         RETURNING id INTO new_id;
     PERFORM audit_append_all(entries);
     ended := clock_timestamp();

@@ -43,7 +43,7 @@ FROM lineup_revisions AS r FULL JOIN revisions_in_force AS f ON f.revision = r.r
     /* WHERE coalesce(r.revision, f.revision)::text = of_id */
 UNION ALL
 SELECT 'activation', a.id::text, '', '', 0, 0,
-    convert_to(jsonb_build_array('activation', a.id, a.revision, a.note, extract(epoch FROM a.activated_at)::text,
+    convert_to(jsonb_build_array('activation', a.id, a.revision, a.reason, extract(epoch FROM a.activated_at)::text,
         a.number, a.signed, encode(a.hash, 'hex'), a.canary_revision, a.share)::text, 'UTF8')
 FROM lineup_activations AS a /* WHERE a.id::text = of_id */
 UNION ALL

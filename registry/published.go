@@ -109,7 +109,7 @@ type LineupRevision struct {
 	Origin      LineupOrigin   `json:"origin"`
 	CreatedAt   time.Time      `json:"created_at"`
 	ActivatedAt *time.Time     `json:"activated_at"` // nil if the revision has never been in force
-	Note        string         `json:"note"`         // reason of the activation
+	Reason      string         `json:"reason"`       // of the activation
 	Activation  int64          `json:"activation"`   // number of the activation; 0 if it is not signed
 	Author      string         `json:"author"`       // of the activation
 }

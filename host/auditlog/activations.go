@@ -92,8 +92,8 @@ func (h *history) add(row store.StoredActivation, trust activation.Trust) error 
 		return errors.New("its number was altered")
 	case row.Revision != s.Lineup.Revision:
 		return errors.New("its revision was altered")
-	case row.Note != s.Reason:
-		return errors.New("its note was altered")
+	case row.Reason != s.Reason:
+		return errors.New("its reason was altered")
 	case (s.Canary == nil) != (row.CanaryRevision == nil && row.Share == nil),
 		s.Canary != nil && (row.CanaryRevision == nil || *row.CanaryRevision != s.Canary.Revision),
 		s.Canary != nil && (row.Share == nil || *row.Share != s.Canary.Share):

@@ -200,6 +200,7 @@ func TestTampering(t *testing.T) {
 			"UPDATE lineup_activations SET signed = (SELECT signed FROM saved_lineup_activations WHERE id = 1)",
 			"its number is not above 3"},
 		"number": {"UPDATE lineup_activations SET number = 30 WHERE id = 3", "its number was altered"},
+		"reason": {"UPDATE lineup_activations SET reason = 'because' WHERE id = 3", "its reason was altered"},
 		"revision of an activation": {"UPDATE lineup_activations SET revision = 1",
 			"its revision was altered"},
 		"hash": {`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2`, "the chain of activations is broken"},

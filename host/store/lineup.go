@@ -22,13 +22,13 @@ type revisionRow struct {
 	Origin      registry.LineupOrigin
 	CreatedAt   time.Time
 	ActivatedAt *time.Time
-	Note        string
+	Reason      string
 	Signed      string
 }
 
 func (r revisionRow) revision() (registry.LineupRevision, error) {
 	out := registry.LineupRevision{Revision: r.Revision, Digest: fmt.Sprintf("sha256:%x", r.Digest), Origin: r.Origin,
-		CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Note: r.Note}
+		CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Reason: r.Reason}
 	if err := json.Unmarshal([]byte(r.Text), &out.Lineup); err != nil {
 		return out, fmt.Errorf("reading lineup revision %d: %w", r.Revision, err)
 	}
@@ -94,7 +94,7 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 	}
 	return once[string](ctx, s, statement("activate"), named{
 		"base": base, "number": a.Number, "signed": a.Note, "hash": a.Hash[:], "revision": a.Lineup.Revision,
-		"canary": canary, "share": share, "note": a.Reason, "at": at, "entries": string(text)})
+		"canary": canary, "share": share, "reason": a.Reason, "at": at, "entries": string(text)})
 }
 
 // activated is an activation as it is stored.
@@ -183,7 +183,7 @@ type StoredActivation struct {
 	Revision       int64
 	CanaryRevision *int64
 	Share          *int
-	Note           string
+	Reason         string
 	ActivatedAt    time.Time
 	Signed         string
 	Hash           []byte
@@ -191,7 +191,7 @@ type StoredActivation struct {
 
 // Activations returns all activations in the order in which they were stored.
 func (l AuditLog) Activations(ctx context.Context) (rows []StoredActivation, err error) {
-	err = l.db.NewRaw(`SELECT id, number, revision, canary_revision, share, note, activated_at, signed, hash
+	err = l.db.NewRaw(`SELECT id, number, revision, canary_revision, share, reason, activated_at, signed, hash
 		FROM lineup_activations ORDER BY id`).Scan(ctx, &rows)
 	return rows, wrap(err, "reading activations")
 }

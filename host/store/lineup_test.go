@@ -150,20 +150,20 @@ func TestLineupRevisions(t *testing.T) {
 		n, err := activate(t.Context(), s, step.lineup, step.origin, step.note)
 		mustHold(t, err == nil && n == int64(i+1), "activating: revision %d, %v, want %d", n, err, i+1)
 		active, err := s.ActiveLineup(t.Context())
-		holds(t, err == nil && active.Revision == n && active.Origin == step.origin && active.Note == step.note &&
+		holds(t, err == nil && active.Revision == n && active.Origin == step.origin && active.Reason == step.note &&
 			active.Lineup.Layers[0].Layer == step.lineup.Layers[0].Layer, "active %+v, %v", active, err)
 	}
 	wantError(t, "rolling back to an unknown revision", rollback(t.Context(), s, 9, ""), registry.ErrNoRevision)
 	noError(t, rollback(t.Context(), s, 1, "too sharp"))
 	active, err := s.ActiveLineup(t.Context())
-	holds(t, err == nil && active.Revision == 1 && active.Note == "too sharp" &&
+	holds(t, err == nil && active.Revision == 1 && active.Reason == "too sharp" &&
 		active.Origin == registry.OriginBuiltIn, "active after the rollback: %+v, %v", active, err)
 	if a := last(t, s); a.Number != 3 || a.Lineup.Revision != 1 || a.Reason != "too sharp" {
 		t.Errorf("last activation after the rollback: %+v", a)
 	}
 	for revision, want := range map[int64]string{1: "1 too sharp 3 ana@test", 2: "2 sharper 2 ana@test"} {
 		r := must(s.LineupRevision(t.Context(), revision))(t)
-		expect(t, "revision", fmt.Sprint(r.Revision, " ", r.Note, " ", r.Activation, " ", r.Author), want)
+		expect(t, "revision", fmt.Sprint(r.Revision, " ", r.Reason, " ", r.Activation, " ", r.Author), want)
 	}
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string

@@ -70,8 +70,8 @@ func (r ShownLineup) print(t *terminal.Terminal) error {
 		r.Origin, r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block)
 	if r.Activation != 0 {
 		t.Printf("activation %d by %s", r.Activation, r.Author)
-		if r.Note != "" {
-			t.Printf(": %s", r.Note)
+		if r.Reason != "" {
+			t.Printf(": %s", r.Reason)
 		}
 		t.Printf("\n")
 	}
@@ -117,7 +117,7 @@ func showHistory(ctx context.Context, a *installation.Authority, s *installation
 	history := make([]pastActivation, len(stored))
 	for i, row := range stored {
 		history[i] = pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision,
-			Author: "unknown: its signature is not valid", Reason: row.Note}
+			Author: "unknown: its signature is not valid", Reason: row.Reason}
 		if signed, err := a.Trust.Open(row.Signed); err == nil {
 			history[i] = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
 				newShownCanary(signed.Canary), signed.Author, signed.Reason}

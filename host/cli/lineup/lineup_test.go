@@ -122,7 +122,7 @@ func TestLineupFit(t *testing.T) {
 	for _, a := range hosttest.OutputJSON[[]pastActivation](t, dir, database, "lineup", "show", "--history") {
 		history = append(history, fmt.Sprint(a.Number, " ", a.Revision, " ", a.Reason))
 	}
-	expect.NoDiff(t, "history", []string{"3 1 too light", "2 2 a test", "1 1 " + before.Note}, history)
+	expect.NoDiff(t, "history", []string{"3 1 too light", "2 2 a test", "1 1 " + before.Reason}, history)
 }
 
 // brokenLayer is a module that crashes in every call.
@@ -179,7 +179,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	layers := moved.Lineup.Layers
 	expect.That(t, layers[len(layers)-1].Mode == registry.ModeShadow && moved.Activation == set["activation"]+1 &&
 		strings.HasPrefix(moved.Author, "host ") &&
-		strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in "), "in force: %+v", moved)
+		strings.Contains(moved.Reason, "Layer flaky exceeded its limits: it failed (trap) in "), "in force: %+v", moved)
 	expect.Until(t, "the demotion to be counted", func() bool {
 		return host.Metric(t, `assay_lineup_steps_total{step="demotion"}`) == 1
 	})

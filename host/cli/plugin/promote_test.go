@@ -118,7 +118,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	promote(promotion{Plugin: "probe@1.0.0", From: inCanary, To: isLive}, "probe", "--force", "--reason", "a test")
 	shown := inForce()
 	expect.That(t, shown.Canary == nil && shown.Lineup.Layer("probe").Runs() == registry.ModeLive &&
-		shown.Note == "a test", "live: %+v", shown)
+		shown.Reason == "a test", "live: %+v", shown)
 	refused("probe@1.0.0 is live", "promote", "probe@1.0.0")
 
 	text := hosttest.Output(t, dir, database, "plugin", "promote", "probe", "--share", "50%", "--limit", "100%")
