@@ -115,10 +115,9 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	return nil
 }
 
-// uncount gives back the use of a check that ended with err, if the answer is 503, which counts nothing (contract
-// section 7). It returns err.
+// uncount gives back the use of a check that ended with err, if the client should send it again. It returns err.
 func (s *Server) uncount(ctx *fasthttp.RequestCtx, err error) error {
-	if r := refusal.Of(err); r == nil || r.Status != fasthttp.StatusServiceUnavailable {
+	if !refusal.Of(err).Retry() {
 		return err
 	}
 	work, cancel := context.WithTimeout(s.all, lookupTimeout)

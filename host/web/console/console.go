@@ -288,7 +288,7 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		c.cfg.Logger.Error("page failed", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		page = refusal.Page(fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute.")
 	}
-	if page.Status == fiber.StatusServiceUnavailable {
+	if page.Retry() {
 		ctx.Set(fiber.HeaderRetryAfter, "1")
 	}
 	ctx.Status(page.Status)

@@ -54,7 +54,7 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		return c.showLanding(ctx, form)
 	}
 	decision, err := c.cfg.Checker.Check(work(ctx), request)
-	if r := refusal.Of(err); r != nil && r.Status == fiber.StatusServiceUnavailable { // which counts nothing
+	if refusal.Of(err).Retry() {
 		if failed := c.cfg.Public.GiveBack(work(ctx), c.cfg.Client(ctx.Context())); failed != nil {
 			c.cfg.Logger.Warn("a check was refused, and its use without a key stays counted", "error", failed)
 		}
@@ -106,7 +106,7 @@ func textOf(err error) string {
 		return describe(invalid)
 	case r.Code == refusal.NoField:
 		return "The value is empty. Enter a value to check."
-	case r.Status == fiber.StatusServiceUnavailable:
+	case r.Retry():
 		return "The server is busy. Try again in a second."
 	}
 	return sentence(r)

@@ -31,6 +31,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
+// Retry reports whether the client should send the request again soon. Nothing was recorded or counted (contract
+// section 7). It is false if r is nil.
+func (r *Refusal) Retry() bool { return r != nil && r.Status == http.StatusServiceUnavailable }
+
 // Page returns a refusal that is shown as a page.
 func Page(status int, text string) *Refusal { return &Refusal{Status: status, Text: text} }
 
