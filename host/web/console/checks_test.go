@@ -45,7 +45,7 @@ func testCheckPage(t *testing.T, s *site) {
 	v.get("/dashboard")
 	v.follow(ref).is(200, "of 100 block email,")
 	v.is(200, "its content matches its hash Checkpoint no published checkpoint covers this record yet")
-	v.is(200, "Webhook no event")
+	v.is(200, "Webhook no event: there was no webhook when it was checked, or its event was deleted")
 	v.press("Explain", "value", "john.roe@example.net").is(400, "The email is not the value of this check.")
 	v.press("Explain", "value", "@").is(400, "The email ")
 	v.press("Explain", "value", " Jane.Roe@example.net ")
@@ -85,6 +85,7 @@ func testCheckPage(t *testing.T, s *site) {
 	v.get("/dashboard/checks/"+ref).is(200, "Upheld on", "The reviewer's finding The account is a mule's.")
 	v.lacks(reviewer)
 	v.get("/dashboard/checks/"+harmless).is(200, "Only review and block verdicts can be contested.")
+	v.is(200, "Webhook no event: only a review or a block has one")
 
 	other, _ := s.customer(t, "pro")
 	token := other.at.token()
