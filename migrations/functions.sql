@@ -1140,35 +1140,46 @@ BEGIN
     END LOOP;
 END $$;
 
--- The links of each node, up to share of each customer. A hub, which has more than most of them, has one row without
--- another node instead. The customers of a node are found one by one through the index: one of them may have a million
--- links.
+-- The links of each node. Of a node with more than most, it returns up to share of each customer; and if these are still
+-- more, the node is a hub and has one row without another node instead. So it takes several customers to hide a node's
+-- links. The customers are found one by one through the index, because one of them may have a million links.
 CREATE OR REPLACE FUNCTION graph_neighbours(
     nodes bytea[], public_account bigint, since timestamptz, most integer, share integer
 ) RETURNS SETOF graph_edges LANGUAGE plpgsql STABLE AS $$
 DECLARE
     one bytea;
-    links graph_edges[];
+    customers bigint[]; -- one for each link, and then each once
+    customer bigint;
+    counted integer;
 BEGIN
     FOREACH one IN ARRAY nodes LOOP
-        WITH RECURSIVE customers AS (
-            (SELECT g.account FROM graph_edges AS g WHERE g.node = one ORDER BY g.account LIMIT 1)
-            UNION ALL
-            SELECT (SELECT g.account FROM graph_edges AS g
-                WHERE g.node = one AND g.account > c.account ORDER BY g.account LIMIT 1)
-            FROM customers AS c WHERE c.account IS NOT NULL
-        ), shares AS (
-            SELECT l AS link FROM customers AS c CROSS JOIN LATERAL (
-                SELECT * FROM graph_edges AS g
-                WHERE g.node = one AND g.account = c.account AND g.last_seen > since LIMIT share
-            ) AS l
-            WHERE c.account <> public_account LIMIT most + 1
-        )
-        SELECT array_agg(link) FROM shares INTO links;
-        IF cardinality(links) > most THEN
+        customers := ARRAY(SELECT g.account FROM graph_edges AS g
+            WHERE g.node = one AND g.account <> public_account AND g.last_seen > since LIMIT most + 1);
+        IF cardinality(customers) <= most THEN
+            RETURN QUERY SELECT * FROM graph_edges AS g
+                WHERE g.node = one AND g.account <> public_account AND g.last_seen > since;
+            CONTINUE;
+        END IF;
+        counted := most + 1;
+        IF EXISTS (SELECT FROM unnest(customers) AS c GROUP BY c HAVING count(*) > share) THEN
+            customers := '{}';
+            customer := -9223372036854775808; -- the least, which is no account's number
+            counted := 0;
+            WHILE counted <= most LOOP
+                customer := (SELECT g.account FROM graph_edges AS g
+                    WHERE g.node = one AND g.account > customer ORDER BY g.account LIMIT 1);
+                EXIT WHEN customer IS NULL;
+                CONTINUE WHEN customer = public_account;
+                customers := customers || customer;
+                counted := counted + (SELECT count(*) FROM (SELECT FROM graph_edges AS g
+                    WHERE g.node = one AND g.account = customer AND g.last_seen > since LIMIT share) AS s);
+            END LOOP;
+        END IF;
+        IF counted > most THEN
             RETURN QUERY SELECT since, 0::bigint, 0, one, NULL::bytea;
         ELSE
-            RETURN QUERY SELECT * FROM unnest(links);
+            RETURN QUERY SELECT l.* FROM unnest(customers) AS c CROSS JOIN LATERAL (SELECT * FROM graph_edges AS g
+                WHERE g.node = one AND g.account = c AND g.last_seen > since LIMIT share) AS l;
         END IF;
     END LOOP;
 END $$;
