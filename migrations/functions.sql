@@ -1140,8 +1140,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The links of each node. Of a node with more than most, it returns up to share of each customer; and if these are still
--- more, the node is a hub and has one row without another node instead. So it takes several customers to hide a node's
+-- The links of each node. Of a node with more than most, it returns up to share of each customer. If these are still
+-- more, the node is a hub and has one row without another node instead: it takes several customers to hide a node's
 -- links. The customers are found one by one through the index, because one of them may have a million links.
 CREATE OR REPLACE FUNCTION graph_neighbours(
     nodes bytea[], public_account bigint, since timestamptz, most integer, share integer
@@ -1254,7 +1254,7 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    -- It has lost what it added to the graph.
+    -- A later check has lost what it added to the graph.
     IF EXISTS (SELECT FROM generate_series(complete >> 16, erasure >> 16) AS span JOIN audit_records AS r
             ON r.chain = of_chain AND r.seq >> 16 = span AND r.seq > complete
                 AND substr(r.pseudonym, 1, 8) = substr(of_pseudonym, 1, 8) AND r.pseudonym = of_pseudonym) THEN

@@ -19,8 +19,8 @@ import (
 
 const (
 	// eraseBatch is the maximum number of audit records that one call of audit_erase erases, because the chain is
-	// locked during part of it. Larger erasures take several calls, each with its own record in the chain. They can be
-	// interrupted, so what is erased within a request is a batch.
+	// locked during part of it. Larger erasures take several calls, each with its own record in the chain, and can be
+	// interrupted between them. An erasure within a request takes one.
 	eraseBatch = privacy.AtOnce
 	// eraseRead is the maximum number of records that an erasure reads at once. Each read looks at all of the subject's
 	// records.
