@@ -171,37 +171,42 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 	noError(t, storetest.PutInForce(t.Context(), cluster.URL()))
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1000))
 	conn := session(t, cluster.URL())
-	const waiting = "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "
+	waiting := func(query string) int {
+		return value[int](t, conn, "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "+
+			"AND query LIKE '%"+query+"%'")
+	}
+	// interrupted does something again until its commit waits for the standby, and then ends the wait: the server
+	// commits locally.
+	interrupted := func(query string, do func() error) (answer <-chan error) {
+		until(t, query+" to wait for the standby", func() bool {
+			for answer = async(do); ; {
+				if pid := waiting(query); pid > 0 {
+					exec(t, conn, fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid))
+					return true
+				}
+				select {
+				case err := <-answer:
+					noError(t, err)
+					return false
+				default:
+				}
+			}
+		})
+		return answer
+	}
 	exec(t, conn, "SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'missing'",
 		"SELECT pg_reload_conf()")
-	answers := make(chan error, 1)
-	var last check.Record
-	pid := 0
-	until(t, "a check to wait for the standby", func() bool { // from some check on
-		last = allowed(t, caller)
-		go func() { answers <- l.Append(context.Background(), last) }()
-		for {
-			if pid = value[int](t, conn, waiting+"'%ledger_append%'"); pid > 0 {
-				return true
-			}
-			select {
-			case err := <-answers:
-				noError(t, err)
-				return false
-			default:
-			}
-		}
-	})
-	exec(t, conn, fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid)) // commits locally
-	created := async(func() error { return errOf(s.CreateKey(context.Background(), caller.Account, "local")) })
-	until(t, "the new key to wait for the standby", func() bool {
-		return value[bool](t, conn, "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) "+
-			"FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%add_key%'")
+	// The key comes first: while the check is settled, its chain's head is locked.
+	created := interrupted("add_key", func() error {
+		return errOf(s.CreateKey(context.Background(), caller.Account, "local"))
 	})
 	holds(t, errors.As(receive(t, "the new key", created), new(*check.DoubtError)), "a key without a standby: no doubt")
-	until(t, "settling to wait for the standby", func() bool {
-		return value[int](t, conn, waiting+"'%ledger_settle%'") > 0
+	var last check.Record
+	answers := interrupted("ledger_append", func() error {
+		last = allowed(t, caller)
+		return l.Append(context.Background(), last)
 	})
+	until(t, "settling to wait for the standby", func() bool { return waiting("ledger_settle") > 0 })
 	mustHold(t, len(answers) == 0, "append returned before the standby had the check")
 	exec(t, conn, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 	noError(t, receive(t, "the answer", answers))
