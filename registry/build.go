@@ -172,7 +172,7 @@ func ReadDescription(dir string) (manifest, cases []byte, err error) {
 
 // leftBehind are folders on which no layer depends: what the tools of the SDK's other languages write, trainers, and
 // the data of tests.
-var leftBehind = []string{"node_modules", "build", "target", "__pycache__", "train", "testdata"}
+var leftBehind = []string{"node_modules", "build", "target", "__pycache__", "train", "learn", "testdata"}
 
 // key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without
 // a manifest), the SDK, the module's requirements and the compiler.

@@ -88,13 +88,13 @@ type Proven struct {
 
 // Limits of a [Proof]. Smaller kinds are pooled: fewer names cannot show a rate of one in mostOfKind.
 const (
-	leastNames = 1_500 // of each kind
+	LeastNames = 1_500 // of each kind
 	mostOfKind = 500   // at most one in so many of each kind reaches From
 	mostOfAll  = 2_000 // and one in so many of all
 )
 
-// validate returns an error unless the proof shows what a layer needs that may block by style.
-func (p *Proof) validate(m Manifest) error {
+// Validate returns an error unless the proof shows what a layer needs that may block by style.
+func (p *Proof) Validate(m Manifest) error {
 	_, highest := m.Range()
 	switch {
 	case m.LayerClass() != Style:
@@ -105,9 +105,9 @@ func (p *Proof) validate(m Manifest) error {
 	names, reached := 0, 0
 	for _, kind := range p.Honest {
 		switch {
-		case kind.Kind == "" || kind.Names < leastNames || kind.Reached < 0:
+		case kind.Kind == "" || kind.Names < LeastNames || kind.Reached < 0:
 			return fmt.Errorf("blocks: %q has %d names: name each kind of honest values, and pool those of fewer "+
-				"than %d names", kind.Kind, kind.Names, leastNames)
+				"than %d names", kind.Kind, kind.Names, LeastNames)
 		case kind.Reached*mostOfKind > kind.Names:
 			return fmt.Errorf("blocks: %d of %d of %q reach %d, more than 1 in %d", kind.Reached, kind.Names, kind.Kind,
 				p.From, mostOfKind)

@@ -214,7 +214,7 @@ func (m Manifest) validate() error {
 	if err := m.validRange(); err != nil {
 		bad("%w", err)
 	} else if m.Blocks != nil {
-		if err := m.Blocks.validate(m); err != nil {
+		if err := m.Blocks.Validate(m); err != nil {
 			bad("%w", err)
 		}
 	}

@@ -115,3 +115,21 @@ func customSection(wasm []byte, name string) (found []byte, err error) {
 	}
 	return found, err
 }
+
+// CardSection is the custom section that contains what a learned layer learned from, and how it was measured, as text.
+const CardSection = "assay.card"
+
+// WithCard returns the module with a card.
+func (m Module) WithCard(text []byte) (Module, error) {
+	wasm, err := appendSection(m.Wasm, CardSection, text)
+	if err != nil {
+		return Module{}, fmt.Errorf("adding the card: %w", err)
+	}
+	return OpenModule(wasm)
+}
+
+// Card returns the module's card, or "" if it has none.
+func (m Module) Card() string {
+	text, _ := customSection(m.Wasm, CardSection)
+	return string(text)
+}

@@ -39,9 +39,10 @@ type cli struct {
 	Webhooks  webhooksCmd  `cmd:"" group:"Customers" help:"Manage webhook endpoints, their events and signing secrets."`
 	Overrides overridesCmd `cmd:"" group:"Customers" help:"Block or allow values in advance, for all accounts."`
 
-	Lineup lineupcmd.Cmd `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
-	Layers layersCmd     `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
-	Plugin plugin.Cmd    `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
+	Lineup lineupcmd.Cmd   `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
+	Layers layersCmd       `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
+	Plugin plugin.Cmd      `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
+	Train  plugin.TrainCmd `cmd:"" group:"Lineup and layers" help:"${train_cmd}"`
 
 	Feeds    feedsCmd    `cmd:"" group:"Lists and reputation" help:"${feeds_cmd}"`
 	Graph    graphCmd    `cmd:"" group:"Lists and reputation" help:"Remove data from the reputation graph."`

@@ -218,6 +218,13 @@ var helpTexts = kong.Vars{
 		"with and without it, and values are scored by weights that were fitted without them.",
 	"plugin_eval_lineup": "Compare with this document instead of the active lineup. Layers are named name@version as " +
 		"published, or by name alone for built-in ones.",
+	"train_cmd": "Teach a layer of this release names that you have.",
+	"train_lexical_cmd": "Teach the lexical layer labelled domains. The result is a plugin to push and promote. Nothing " +
+		"is written if it reviews or blocks more honest names than the layer in force.",
+	"train_files": "Files of labelled domains as JSON lines {\"type\", \"value\", \"label\", \"source\", \"date\"}, " +
+		"optionally compressed with gzip, reported and honest ones. Of lines with the same \"account\", 100 of each " +
+		"label count.",
+	"train_as": "Version of the plugin, such as 1.5.1-local.1.",
 	"plugin_inspect_cmd": "Show what a plugin is and may do, who signed it and who owns its name: permissions, " +
 		"facts, signals, imports, sizes.",
 	"plugin_bench_cmd": "Measure the fuel, memory and time of a layer's calls over a corpus of values.",

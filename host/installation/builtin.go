@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"assay/host/access/keyring"
 	"assay/host/internal/private"
@@ -41,6 +42,30 @@ func BuiltInLayers(ctx context.Context, cfg *Config, t *terminal.Terminal) ([]re
 		return nil, err
 	}
 	return source.BuildAll(ctx, t.Progress("building layers"))
+}
+
+// BuiltInLayer returns one of the first-party modules by its name, or [ErrNoBuiltIn].
+func BuiltInLayer(ctx context.Context, cfg *Config, t *terminal.Terminal, name string) (registry.Module, error) {
+	if builtin.Embedded {
+		modules, err := builtin.Modules()
+		at := slices.IndexFunc(modules, func(m registry.Module) bool { return m.Manifest.Name == name })
+		if err != nil || at < 0 {
+			return registry.Module{}, errors.Join(err, ErrNoBuiltIn)
+		}
+		return modules[at], nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return registry.Module{}, err
+	}
+	source, err := LayerSource(dir, cfg, QuietLog(t))
+	if errors.Is(err, registry.ErrNoSource) {
+		return registry.Module{}, ErrNoBuiltIn
+	}
+	if err != nil {
+		return registry.Module{}, err
+	}
+	return source.Build(ctx, filepath.Join(source.Root, "plugins", name))
 }
 
 // UserCache returns the folder for a purpose in the user's cache directory, where commands without an installation keep

@@ -1,32 +1,20 @@
 package main
 
 import (
-	_ "embed"
 	"slices"
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
+	"assay/plugins/lexical/model"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/lexical/pattern"
 	"assay/sdk"
 )
 
-// The learned weights, written by plugins/internal/train/lexical.
 var (
-	//go:embed weights.head
-	head string
-	//go:embed weights-0.bin
-	piece0 []byte
-	//go:embed weights-1.bin
-	piece1 []byte
-	//go:embed words.bin
-	vocabulary []byte
-)
-
-var (
-	table, tableErr = ngram.Open(head, piece0, piece1)
-	words, wordsErr = ngram.OpenWords(vocabulary, ngram.WordBits)
+	table, tableErr = model.Open()
+	words, wordsErr = model.Words()
 )
 
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
@@ -36,7 +24,6 @@ const (
 	lowest     = -38
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
 	cautious   = 70
-	proven     = 92
 	highest    = 100
 )
 
@@ -98,7 +85,7 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		points = 0
 	}
 	switch {
-	case points >= proven:
+	case points >= table.Bar:
 		points = highest
 	case points > cautious:
 		points = cautious

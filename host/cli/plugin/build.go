@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -29,16 +30,18 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 	if err != nil {
 		return err
 	}
-	out := cmd.Out
-	if out == "" {
-		out = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
-	}
+	out := cmp.Or(cmd.Out, fileOf(m))
 	if err := os.WriteFile(out, wasm, 0o644); err != nil {
 		return err
 	}
 	line := newPluginLine(m)
 	line.File = out
 	return t.Say(line, "%s: %s, %d KiB, %s\n%s\n", out, m.Ref(), len(wasm)>>10, m.Digest, permissions(m.Manifest))
+}
+
+// fileOf returns the name of a plugin's file.
+func fileOf(m registry.Module) string {
+	return fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
 }
 
 func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {

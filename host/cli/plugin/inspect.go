@@ -35,6 +35,7 @@ type inspection struct {
 	Cases    int                `json:"cases"`
 	Sections []registry.Section `json:"sections"`
 	Manifest registry.Manifest  `json:"manifest"`
+	Card     string             `json:"card,omitempty"` // of a layer that learned, see registry.CardSection
 
 	Name       registry.PluginName `json:"name,omitzero"`         // and its owner, of a published plugin
 	Signature  *pluginSignature    `json:"signature"`             // null if there is none
@@ -120,7 +121,7 @@ func readAnyPlugin(ctx context.Context, c *installation.Command, path string) (
 func inspect(m registry.Module) (i inspection, err error) {
 	line := newPluginLine(m)
 	i = inspection{Plugin: line.Plugin, Digest: line.Digest, Bytes: len(m.Wasm), Class: line.Class, Range: line.Range,
-		MayClear: line.Range[0] < 0, Manifest: m.Manifest}
+		MayClear: line.Range[0] < 0, Manifest: m.Manifest, Card: m.Card()}
 	if i.Imports, err = sandbox.Imports(m); err != nil {
 		return i, err
 	}
@@ -140,6 +141,9 @@ func printInspection(t *terminal.Terminal, i inspection) error {
 		t.Printf("An operator gave the name %s to %s.\n", i.Name.Name, i.Name.Owner)
 	case i.Name.Owner != "":
 		t.Printf("The name %s belongs to %s, which published it first.\n", i.Name.Name, i.Name.Owner)
+	}
+	if i.Card != "" {
+		t.Printf("\n%s", i.Card)
 	}
 	t.Printf("\n%s\n", permissions(m))
 	t.Printf("Budget of a call: %d units of fuel, %d MiB of memory. Suggested weight %v. %d cases.\n\n", m.BudgetFuel,

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/registry"
+	"assay/registry/activation"
 	"assay/registry/release"
 )
 
@@ -40,15 +42,8 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	if key == nil {
 		return fmt.Errorf("the key %s does not exist: `assay plugin key` creates one", file)
 	}
-	signature, err := release.Sign(release.Of(m), key)
-	if err != nil {
-		return err
-	}
-	out := cmd.Out
-	if out == "" {
-		out = signatureFile(cmd.Plugin, m)
-	}
-	if err := os.WriteFile(out, []byte(signature), 0o644); err != nil {
+	out := cmp.Or(cmd.Out, signatureFile(cmd.Plugin, m))
+	if err := writeSignature(out, m, key); err != nil {
 		return err
 	}
 	line := newPluginLine(m)
@@ -56,10 +51,19 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	return t.Say(line, "%s: %s, %s, signed by %s\n", out, m.Ref(), m.Digest, line.SignedBy)
 }
 
+// writeSignature signs a plugin and writes the signature to a file.
+func writeSignature(file string, m registry.Module, key *activation.Key) error {
+	signature, err := release.Sign(release.Of(m), key)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(signature), 0o644)
+}
+
 // signatureFile returns the file of a plugin's signature: next to its module, or where `assay plugin build` writes it.
 func signatureFile(plugin string, m registry.Module) string {
 	if info, err := os.Stat(plugin); err == nil && info.IsDir() {
-		plugin = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
+		plugin = fileOf(m)
 	}
 	return plugin + signatureSuffix
 }

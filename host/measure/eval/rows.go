@@ -33,6 +33,7 @@ type Row struct {
 	Country   string // like region.country of a request; "" if unknown
 	Rank      int    // on a list of popular sites; 0 if unknown
 	Date      string // of the report, such as "2026-04-30"; "" if unknown
+	Account   string // that reported it; "" if none did
 	// Facts are replayed as if they had been looked up. nil: the row has none.
 	Facts entity.Facts
 	// HeldOut holds the scores of layers, by name, that a model gave which was trained without the row and everything
@@ -52,10 +53,10 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 const maxLine = 1 << 20
 
 // Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?, "rank"?,
-// "date"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and
-// blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country, a row may
-// have a region: a string, or an object like that of a request. Read returns invalid lines separately in bad; err
-// reports a failure to read the input.
+// "date"?, "account"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown
+// fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country,
+// a row may have a region: a string, or an object like that of a request. Read returns invalid lines separately in bad;
+// err reports a failure to read the input.
 func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
@@ -104,6 +105,7 @@ func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 		Region   jsontext.Value            `json:"region"`
 		Rank     int                       `json:"rank"`
 		Date     string                    `json:"date"`
+		Account  string                    `json:"account"`
 		Facts    map[string]jsontext.Value `json:"facts"`
 		HeldOut  map[string]int            `json:"held_out"`
 	}
@@ -111,7 +113,7 @@ func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 		return Row{}, plainReason(err)
 	}
 	row := Row{Type: cmp.Or(entity.Type(raw.Type), defaultType), Source: raw.Source, Category: raw.Category,
-		Country: raw.Country, Rank: raw.Rank, Date: raw.Date, HeldOut: raw.HeldOut}
+		Country: raw.Country, Rank: raw.Rank, Date: raw.Date, Account: raw.Account, HeldOut: raw.HeldOut}
 	switch {
 	case row.Type == "":
 		return row, errors.New("type is missing")

@@ -58,16 +58,24 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 }
 
 // RowsUntil is when the labelled rows end.
-var RowsUntil = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+const RowsUntil = "2026-05-01"
 
-// ageOf returns the years from a row's date, a year, a month or a day, until RowsUntil, or -1 without a date.
-func ageOf(date string) float64 {
+// Age returns the years from a row's date, a year, a month or a day, until another, or -1 if either is missing.
+func Age(date, until string) float64 {
+	from, to := day(date), day(until)
+	if from.IsZero() || to.IsZero() {
+		return -1
+	}
+	return to.Sub(from).Hours() / 24 / 365.25
+}
+
+func day(date string) time.Time {
 	for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
 		if at, err := time.Parse(layout, date); err == nil {
-			return RowsUntil.Sub(at).Hours() / 24 / 365.25
+			return at
 		}
 	}
-	return -1
+	return time.Time{}
 }
 
 // ReadDomains reads the labelled domains of a file. It skips and counts values that are not valid domains or are
@@ -93,7 +101,7 @@ func ReadDomains(path string) (domains []*Domain, skipped int, err error) {
 			skipped++
 			continue
 		}
-		d.Malicious, d.Source, d.Category, d.Age = row.Malicious, row.Source, row.Category, ageOf(row.Date)
+		d.Malicious, d.Source, d.Category, d.Age = row.Malicious, row.Source, row.Category, Age(row.Date, RowsUntil)
 		domains = append(domains, d)
 	}
 	return domains, skipped, nil

@@ -72,7 +72,7 @@ func TestReadSites(t *testing.T) {
 func TestAgeOf(t *testing.T) {
 	t.Parallel()
 	for date, want := range map[string]float64{"2026-05-01": 0, "2026-04": 0.08, "2024": 2.33, "": -1, "lately": -1} {
-		got := ageOf(date)
+		got := Age(date, RowsUntil)
 		expect.That(t, math.Abs(got-want) <= 0.01, "the age of a row of %q is %v, want %v", date, got, want)
 	}
 }

@@ -61,7 +61,7 @@ func TestSum(t *testing.T) {
 			pieces[i][at] = byte(at*7 + at>>9 + i)
 		}
 	}
-	table := expect.Value(ngram.Open(string(ngram.EncodeHead(0.25, 3)), pieces[:]...))(t)
+	table := expect.Value(ngram.Open(string(ngram.Head{Points: 0.25, Bias: 3, Bar: 92}.Encode()), pieces[:]...))(t)
 	for name, a := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestSegment(t *testing.T) {
 
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
-	head, piece := string(ngram.EncodeHead(1, 0)), make([]byte, ngram.Slots/ngram.Pieces)
+	head, piece := string(ngram.Head{Points: 1, Bar: 92}.Encode()), make([]byte, ngram.Slots/ngram.Pieces)
 	expect.Value(ngram.Open(head, piece, piece))(t)
 	for name, tt := range map[string]struct {
 		head   string
@@ -127,8 +127,9 @@ func TestOpenRejects(t *testing.T) {
 	}{
 		"no head":         {"", [][]byte{piece, piece}},
 		"other version":   {"assay.lexical/2\n" + head[16:], [][]byte{piece, piece}},
-		"no scale":        {string(ngram.EncodeHead(0, 0)), [][]byte{piece, piece}},
-		"no number":       {string(ngram.EncodeHead(1, math.NaN())), [][]byte{piece, piece}},
+		"no scale":        {string(ngram.Head{Bar: 92}.Encode()), [][]byte{piece, piece}},
+		"no bar":          {string(ngram.Head{Points: 1}.Encode()), [][]byte{piece, piece}},
+		"no number":       {string(ngram.Head{Points: 1, Bias: math.NaN(), Bar: 92}.Encode()), [][]byte{piece, piece}},
 		"one piece":       {head, [][]byte{piece}},
 		"truncated piece": {head, [][]byte{piece, piece[1:]}},
 	} {

@@ -11,6 +11,9 @@ type Table struct {
 	pieces [Pieces][]byte
 	scale  float64 // of a weight of 1, in Unit
 	bias   int     // in Unit
+
+	// Bar is the number of points from which a name may be blocked.
+	Bar int
 }
 
 // The dimensions of a table.
@@ -26,13 +29,22 @@ const (
 )
 
 // magic is the start of the head. The digit is the version of the features: weights for another version are useless.
-const magic = "assay.lexical/3\n"
+const magic = "assay.lexical/4\n"
 
-// EncodeHead returns the head of a table: magic, the points of a weight of 1, and those of every name, as the bits of
-// float64s in little-endian order.
-func EncodeHead(points, bias float64) []byte {
-	head := binary.LittleEndian.AppendUint64([]byte(magic), math.Float64bits(points))
-	return binary.LittleEndian.AppendUint64(head, math.Float64bits(bias))
+// Head describes a table.
+type Head struct {
+	Points float64 // of a weight of 1
+	Bias   float64 // the points of every name
+	Bar    float64 // the points from which a name may be blocked, an integer
+}
+
+// Encode returns the head's file: magic, and the numbers as the bits of float64s in little-endian order.
+func (h Head) Encode() []byte {
+	file := []byte(magic)
+	for _, number := range [...]float64{h.Points, h.Bias, h.Bar} {
+		file = binary.LittleEndian.AppendUint64(file, math.Float64bits(number))
+	}
+	return file
 }
 
 // FaultError is the reason why [Open] rejects a table. It does not use fmt, which would double the size of a guest.
@@ -41,22 +53,31 @@ type FaultError string
 // Error returns the reason.
 func (e FaultError) Error() string { return "opening the table of weights: " + string(e) }
 
+// OpenHead reads what Encode wrote. An error is a [FaultError].
+func OpenHead(file string) (h Head, err error) {
+	if len(file) != len(magic)+24 || file[:len(magic)] != magic {
+		return h, FaultError("the head is not one of " + magic[:len(magic)-1])
+	}
+	numbers := []byte(file[len(magic):])
+	for i, number := range [...]*float64{&h.Points, &h.Bias, &h.Bar} {
+		*number = math.Float64frombits(binary.LittleEndian.Uint64(numbers[8*i:]))
+	}
+	if !(h.Points > 0 && h.Points < 1<<10 && math.Abs(h.Bias) < 1<<10 && h.Bar > 0 && h.Bar <= 1<<10) {
+		return h, FaultError("a number of the head is out of range")
+	}
+	return h, nil
+}
+
 // Open reads a table from its head and its pieces. An error is a [FaultError].
 func Open(head string, pieces ...[]byte) (*Table, error) {
-	if len(head) != len(magic)+16 || head[:len(magic)] != magic {
-		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
+	h, err := OpenHead(head)
+	if err != nil {
+		return nil, err
 	}
 	if len(pieces) != Pieces {
 		return nil, FaultError("a piece is missing")
 	}
-	t := new(Table)
-	numbers := []byte(head[len(magic):])
-	t.scale = Unit * math.Float64frombits(binary.LittleEndian.Uint64(numbers))
-	bias := math.Float64frombits(binary.LittleEndian.Uint64(numbers[8:]))
-	if !(t.scale > 0 && t.scale < 1<<20 && math.Abs(bias) < 1<<10) {
-		return nil, FaultError("the scale or the bias is out of range")
-	}
-	t.bias = int(math.Round(Unit * bias))
+	t := &Table{scale: Unit * h.Points, bias: int(math.Round(Unit * h.Bias)), Bar: int(h.Bar)}
 	for i, p := range pieces {
 		if len(p) != pieceSlots {
 			return nil, FaultError("a piece has the wrong length")

@@ -4,56 +4,20 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"assay/host/measure/eval"
-	"assay/plugins/internal/brand"
 	"assay/plugins/internal/train"
+	"assay/plugins/lexical/learn"
 )
-
-// The layer's scale of points: an uninformative name has 0.
-const (
-	perUnit = 20  // points per unit of log-odds
-	lowest  = -38 // of the layer
-	proven  = 92  // from which the layer blocks
-)
-
-// model is what the layer stores.
-type model struct {
-	weights []float32 // rounded to steps
-	steps   []int8
-	size    float64 // of a step
-}
-
-// fit trains on the rows at indices, with weights rounded as the layer stores them.
-func fit(rows []row, indices []int32) *model {
-	m := &model{weights: learn(rows, indices)}
-	m.steps, m.size = quantise(m.weights)
-	for k, s := range m.steps {
-		m.weights[k] = float32(float64(s) * m.size)
-	}
-	return m
-}
-
-// bias returns the points that make the odds of a name that tells nothing even.
-func bias() float64 { return -perUnit * math.Log(prevalence) }
-
-// points returns the points of a row before the layer holds them to what may block.
-func (m *model) points(r *row) float64 {
-	if brand.OwnerName(&r.Host) != "" {
-		return lowest
-	}
-	return max(math.Floor(perUnit*r.margin(m.weights)+bias()+float64(r.more)+0.5), lowest)
-}
 
 // minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
 const minSuffixRows = 40
 
 // report prints how well the model tells the reported rows from the honest ones, for each source of reports, and how
 // many of the names of each honest source reach the threshold that one honest name in a hundred reaches.
-func report(out io.Writer, rows []row, points []float64) {
+func report(out io.Writer, rows []learn.Row, points []float64) {
 	sources := map[string]bool{}
 	for i := range rows {
 		if rows[i].Malicious {
@@ -109,12 +73,15 @@ func report(out io.Writer, rows []row, points []float64) {
 	}
 }
 
-// review is the number of points from which a name's style leads to a review.
-const review = 47
+// The points from which a name's style leads to a review and to a block.
+const (
+	review = 47
+	proven = 92
+)
 
 // leaveOut prints what models say of each source that they did not train on: how well they find its reports among the
 // honest names that validate, or how many of its honest names they would have reviewed or blocked.
-func leaveOut(out io.Writer, rows []row, indices, validate []int32, progress train.Progress) {
+func leaveOut(out io.Writer, rows []learn.Row, indices, validate []int32, progress train.Progress) {
 	for _, malicious := range [...]bool{true, false} {
 		sources := map[string][]int32{}
 		for _, i := range indices {
@@ -133,7 +100,7 @@ func leaveOut(out io.Writer, rows []row, indices, validate []int32, progress tra
 			some := slices.DeleteFunc(slices.Clone(indices), func(i int32) bool {
 				return rows[i].Source == source && rows[i].Malicious == malicious
 			})
-			figures := measure(fit(rows, some), rows, left, validate)
+			figures := measure(learn.New(rows, some), rows, left, validate)
 			fmt.Fprintf(out, "%-28s %8d  %.4f\n", source, len(left), figures)
 			for i, f := range figures {
 				sums[i] += f / float64(len(sources))
@@ -145,10 +112,10 @@ func leaveOut(out io.Writer, rows []row, indices, validate []int32, progress tra
 }
 
 // measure returns a line of leaveOut for the rows at left.
-func measure(m *model, rows []row, left, validate []int32) (figures [3]float64) {
+func measure(m *learn.Model, rows []learn.Row, left, validate []int32) (figures [3]float64) {
 	if !rows[left[0]].Malicious {
 		for _, i := range left {
-			points := m.points(&rows[i])
+			points := m.Points(&rows[i])
 			for at, bar := range [...]float64{review, proven} {
 				if points >= bar {
 					figures[at] += 1 / float64(len(left))
@@ -161,7 +128,7 @@ func measure(m *model, rows []row, left, validate []int32) (figures [3]float64) 
 	var malicious []bool
 	for _, i := range append(slices.Clone(validate), left...) {
 		if r := &rows[i]; !r.Malicious || r.Source == rows[left[0]].Source {
-			scores, malicious = append(scores, m.points(r)), append(malicious, r.Malicious)
+			scores, malicious = append(scores, m.Points(r)), append(malicious, r.Malicious)
 		}
 	}
 	curve := eval.NewCurve(scores, malicious)

@@ -1,7 +1,7 @@
 // Command lexical learns the model of the lexical layer from labelled domains, and measures it on sources that it does
 // not learn from.
 //
-//	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical
+//	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical/model
 //
 // The same rows give the same bytes on every machine. plugins/lexical/MODEL.md has the results.
 package main
@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 
 	"assay/plugins/internal/train"
+	"assay/plugins/lexical/learn"
 	"assay/plugins/lexical/ngram"
 )
 
@@ -83,18 +84,18 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	progress("%d words", len(list))
-	rows := readRows(append(some[:len(some):len(some)], validate...), words)
+	rows := learn.ReadRows(append(some[:len(some):len(some)], validate...), words)
 	all := make([]int32, len(rows))
 	for i := range rows {
 		all[i] = int32(i)
 	}
 	learned, held := all[:len(some)], all[len(some):]
-	weigh(rows, learned)
-	m := fit(rows, learned)
+	learn.Weigh(rows, learned, factors)
+	m := learn.New(rows, learned)
 	progress("trained on all rows")
 	points := make([]float64, len(held))
 	for at, i := range held {
-		points[at] = m.points(&rows[i])
+		points[at] = m.Points(&rows[i])
 	}
 	report(stdout, rows[len(some):], points)
 	if o.leaveOut {
@@ -103,19 +104,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
-	return m.write(o.out, vocabulary)
+	return write(m, o.out, vocabulary)
 }
 
 // write writes the files of the layer's model to folder.
-func (m *model) write(folder string, vocabulary []byte) error {
-	files := map[string][]byte{"weights.head": ngram.EncodeHead(perUnit*m.size, bias()), "words.bin": vocabulary}
-	weights := make([]byte, len(m.steps))
-	for i, s := range m.steps {
-		weights[i] = byte(s)
-	}
-	each := len(weights) / ngram.Pieces
-	for i := range ngram.Pieces {
-		files[fmt.Sprintf("weights-%d.bin", i)] = weights[i*each : (i+1)*each]
+func write(m *learn.Model, folder string, vocabulary []byte) error {
+	files := map[string][]byte{"weights.head": m.Head(proven), "words.bin": vocabulary}
+	for i, piece := range m.Pieces() {
+		files[fmt.Sprintf("weights-%d.bin", i)] = piece
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {

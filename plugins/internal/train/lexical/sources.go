@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"assay/plugins/internal/train"
@@ -32,13 +31,6 @@ var factors = map[string]float64{
 	"maltrail_fakeapp": 2,
 }
 
-const (
-	sourcePower = -0.15 // a row's weight falls with the number of its source's rows to this power
-	halfLife    = 2.0   // years in which a report loses half its weight
-	undated     = 0.7   // the weight of a report without a date
-	prevalence  = 0.3   // the weight of all reported rows, relative to the honest ones
-)
-
 // divide decides which rows are trained on: those of sites in never and of publishers that are held out are not. It
 // returns the rows to validate on.
 func divide(domains []*train.Domain, never map[string]bool) (validate []*train.Domain) {
@@ -66,39 +58,4 @@ func divide(domains []*train.Domain, never map[string]bool) (validate []*train.D
 		validate = append(validate, rows[:min(len(rows), maxValidation)]...)
 	}
 	return validate
-}
-
-// weigh sets the training weights of the rows at indices.
-func weigh(rows []row, indices []int32) {
-	counts := map[string]int{}
-	for _, i := range indices {
-		counts[rows[i].Source]++
-	}
-	good, bad := 0.0, 0.0
-	for _, i := range indices {
-		r := &rows[i]
-		w := math.Pow(float64(counts[r.Source]), sourcePower)
-		if f, ok := factors[r.Source]; ok {
-			w *= f
-		}
-		switch {
-		case !r.Malicious:
-			good += w
-		case r.Age >= 0:
-			w *= math.Pow(0.5, r.Age/halfLife)
-			bad += w
-		default:
-			w *= undated
-			bad += w
-		}
-		r.Weight = float32(w)
-	}
-	for _, i := range indices {
-		r := &rows[i]
-		if r.Malicious {
-			r.Weight *= float32(prevalence * float64(len(indices)) / (2 * bad))
-		} else {
-			r.Weight *= float32(float64(len(indices)) / (2 * good))
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -150,28 +149,6 @@ func TestDivide(t *testing.T) {
 		validating)
 }
 
-// A report loses weight with its age and its source's noise, and the rows of both labels have the weights they should.
-func TestWeigh(t *testing.T) {
-	t.Parallel()
-	list := []train.Domain{{Malicious: true, Source: "new"}, {Malicious: true, Source: "old", Age: halfLife},
-		{Malicious: true, Source: "never dated", Age: -1}, {Malicious: true, Source: "usom"},
-		{Source: "list"}, {Source: "alltheplaces"}}
-	rows, indices := make([]row, len(list)), make([]int32, len(list))
-	for i := range list {
-		rows[i].Domain, indices[i] = &list[i], int32(i)
-	}
-	weigh(rows, indices)
-	want := []float64{1, 0.5, undated, factors["usom"]}
-	bad, good := 0.0, float64(list[4].Weight+list[5].Weight)
-	for i, w := range want {
-		bad += float64(list[i].Weight)
-		got := float64(list[i].Weight / list[0].Weight)
-		expect.That(t, math.Abs(got-w) <= 1e-3, "a row of %s weighs %v of a new one, want %v", list[i].Source, got, w)
-	}
-	expect.That(t, math.Abs(bad/good-prevalence) <= 1e-3 && math.Abs(float64(list[5].Weight/list[4].Weight)-2) <= 1e-3,
-		"the rows weigh %+v", list)
-}
-
 // Frequent sequences of letters become words, and names are cut into them.
 func TestLearnWords(t *testing.T) {
 	t.Parallel()
@@ -186,21 +163,5 @@ func TestLearnWords(t *testing.T) {
 	for name, want := range map[string][]uint8{"walletgarden": {6, 12}, "xloginq": {1, 6, 7}, "": {}} {
 		got := table.Segment(name, &segments)
 		expect.That(t, bytes.Equal(got, want), "%s is cut at %v, want %v", name, got, want)
-	}
-}
-
-// Steps are near the weights, but for the few largest, and 0 stays 0.
-func TestQuantise(t *testing.T) {
-	t.Parallel()
-	weights := make([]float32, 100_000)
-	for i := range weights {
-		weights[i] = float32(i)/50_000 - 1
-	}
-	weights[0] = -14
-	steps, size := quantise(weights)
-	expect.Equal(t, "the outlier", steps[0], -127)
-	for i, w := range weights[1:] {
-		got := float64(steps[i+1]) * size
-		expect.Must(t, math.Abs(got-float64(w)) <= size/2+1e-3, "the weight %v became %v in steps of %v", w, got, size)
 	}
 }
