@@ -253,7 +253,6 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	t.Cleanup(func() { _ = engine.Close(ctx) })
 	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
 	expect.NoError(t, p.exportHost(ctx))
-	expect.NoError(t, p.exportWASI(ctx))
 	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	return expect.Value(engine.InstantiateModule(ctx, compiled, config))(t)
