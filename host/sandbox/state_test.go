@@ -16,6 +16,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"assay/host/check"
+	"assay/host/sandbox/meter"
 	"assay/registry/expect"
 )
 
@@ -287,7 +288,7 @@ func TestMergeData(t *testing.T) {
 		expect.That(t, bytes.Equal(got, want), "%s: % x, want % x", name, got, want)
 	}
 	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
-		got, n := signed(appendSigned(nil, v))
+		got, n := signed(meter.AppendSigned(nil, v))
 		expect.That(t, got == v && n != 0, "%d is encoded as %d", v, got)
 	}
 }
