@@ -31,12 +31,6 @@ func (s *Server) giveFeedback(c *fiber.Ctx) error {
 	})
 }
 
-// revokedFeedback is the body of a successful DELETE /api/feedback.
-type revokedFeedback struct {
-	Ref     string `json:"ref"`
-	Revoked bool   `json:"revoked"`
-}
-
 // revokeFeedback serves DELETE /api/feedback?ref=chk_...
 func (s *Server) revokeFeedback(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
@@ -45,7 +39,8 @@ func (s *Server) revokeFeedback(c *fiber.Ctx) error {
 			return err
 		}
 		return s.shared(s.events, caller, func() error {
-			return s.reply(c, revokedFeedback{Ref: ref, Revoked: true}, s.cfg.Feedback.Revoke(work, caller, ref))
+			err := s.cfg.Feedback.Revoke(work, caller, ref)
+			return s.reply(c, map[string]any{"ref": ref, "revoked": true}, err)
 		})
 	})
 }

@@ -56,12 +56,6 @@ func (s *Server) listOverrides(c *fiber.Ctx) error {
 	})
 }
 
-// removedOverride is the body of a successful DELETE /api/overrides.
-type removedOverride struct {
-	ID      string `json:"id"`
-	Removed bool   `json:"removed"`
-}
-
 // removeOverride serves DELETE /api/overrides?id=ovr_...
 func (s *Server) removeOverride(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
@@ -74,7 +68,7 @@ func (s *Server) removeOverride(c *fiber.Ctx) error {
 		}
 		return s.shared(s.events, caller, func() error {
 			err := s.cfg.Overrides.RemoveOverride(work, caller, id)
-			return s.reply(c, removedOverride{ID: id, Removed: true}, err)
+			return s.reply(c, map[string]any{"id": id, "removed": true}, err)
 		})
 	})
 }
