@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -97,12 +98,8 @@ func (l *listener) Close() (err error) {
 
 // isTemporary reports whether accepting may succeed later.
 func isTemporary(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // conn is one client's connection. One goroutine reads and writes; another may call Close.
@@ -141,10 +138,8 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Close() (err error) {
 	c.once.Do(func() {
 		defer c.closed()
-		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() && half.CloseWrite() == nil {
-			if c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-				_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
-			}
+		if c.linger.Load() {
+			drain(c.Conn)
 		}
 		err = c.Conn.Close()
 	})
