@@ -10,6 +10,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/internal/internet"
 )
 
 func (cfg *Config) setDefaults() {
@@ -54,7 +55,7 @@ func (cfg *Config) setDefaults() {
 	cfg.EventSlots = cmp.Or(cfg.EventSlots, admission.NewShares(16))
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
-		trusted[i] = unmapPrefix(p)
+		trusted[i] = internet.Unmap(p)
 	}
 	cfg.TrustedProxies = trusted
 }

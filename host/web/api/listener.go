@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/internal/internet"
 )
 
 // Closing a connection with unread data resets it, and the reset can destroy the response before the client reads it.
@@ -81,7 +82,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // name of its own, and it can take all slots. Loopback is a block like any other, as it is for the limits on requests:
 // a proxy on this machine must be configured too.
 func (l *listener) holder(peer net.Addr) string {
-	if at, err := netip.ParseAddrPort(peer.String()); err == nil && within(plain(at.Addr()), l.proxies) {
+	if at, err := netip.ParseAddrPort(peer.String()); err == nil && internet.Within(plain(at.Addr()), l.proxies) {
 		return peer.String()
 	}
 	return peerBlock(peer).String()
