@@ -132,7 +132,8 @@ func (p *Plugin) exportHost(ctx context.Context) error {
 	for module, functions := range imports {
 		b := p.engine.NewHostModuleBuilder(module)
 		for name, f := range functions {
-			b.NewFunctionBuilder().WithGoModuleFunction(f.run, engineTypes(f.Params), engineTypes(f.Results)).Export(name)
+			params, results := engineTypes(f.Params), engineTypes(f.Results)
+			b.NewFunctionBuilder().WithGoModuleFunction(f.run, params, results).Export(name)
 		}
 		if _, err := b.Instantiate(ctx); err != nil {
 			return err

@@ -41,9 +41,9 @@ const (
 )
 
 // wasi makes a function of WASI preview 1 one of the host: args holds the arguments, and the result is an error number.
-// None of these functions has a state, so that nothing is left for the next call, and each charges fuel for what it does
-// by size. wazero's own functions keep a table of open files in the instance, and do unbounded work in one call, such as
-// filling the whole memory.
+// None of these functions has a state, so that nothing is left for the next call, and each charges fuel for what it
+// does by size. wazero's own functions keep a table of open files in the instance, and do unbounded work in one call,
+// such as filling the whole memory.
 func wasi(f func(c *call, m api.Memory, args []uint64) uint64) api.GoModuleFunc {
 	return func(ctx context.Context, m api.Module, stack []uint64) {
 		stack[0] = f(callOf(ctx), m.Memory(), stack)
