@@ -264,17 +264,9 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 }
 
 // Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
-// quota, and without overrides. Its errors are those of Check.
-func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Decision, error) {
-	r, err := c.RescoreRecord(ctx, account, e)
-	if err != nil {
-		return nil, err
-	}
-	return r.Decision, nil
-}
-
-// RescoreRecord is like Rescore, and returns the decision with the facts that were looked up.
-func (c *Checker) RescoreRecord(ctx context.Context, account string, e entity.Entity) (*Record, error) {
+// quota, and without overrides. It returns the decision with the facts that were looked up. Its errors are those of
+// Check.
+func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Record, error) {
 	lineup := c.Live.Acquire()
 	if lineup == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}

@@ -15,22 +15,16 @@ import (
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
 // ErrExpired is the ErrUnauthorized of a key that has expired. Revealing this helps only the holder of the key.
-var ErrExpired error = expired{}
-
-type expired struct{}
-
-func (expired) Error() string { return "the API key has expired" }
-func (expired) Unwrap() error { return ErrUnauthorized }
+var ErrExpired error = unauthorized("the API key has expired")
 
 // ErrSuspended is the ErrUnauthorized of a key whose account the operator suspended.
-var ErrSuspended error = suspended{}
+var ErrSuspended error = unauthorized("the account is suspended; write to the operator of this service")
 
-type suspended struct{}
+// unauthorized is an ErrUnauthorized with a reason.
+type unauthorized string
 
-func (suspended) Error() string {
-	return "the account is suspended; write to the operator of this service"
-}
-func (suspended) Unwrap() error { return ErrUnauthorized }
+func (u unauthorized) Error() string { return string(u) }
+func (unauthorized) Unwrap() error   { return ErrUnauthorized }
 
 // ErrRevision means that a decision was not recorded, because its lineup is no longer in force.
 var ErrRevision = errors.New("the lineup was replaced while the check was scored")

@@ -91,9 +91,11 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	d, err := f.Rescore(t.Context(), "acct_1", expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
-	expect.That(t, err == nil && d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
-		"scored for feedback as %+v, %v", d, err)
+	scored, err := f.Rescore(t.Context(), "acct_1", expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
+	expect.NoError(t, err)
+	d := scored.Decision
+	expect.That(t, d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
+		"scored for feedback as %+v", d)
 	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
 		t.Errorf("explained as %+v, %v", d, err)
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -17,27 +18,24 @@ func unansweredSignals(sources []string) []Signal {
 		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
 			signals = append(signals, Signal{
 				Code: "host:" + source,
-				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers", sourceName(name)),
+				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers", SourceName(name)),
 			})
 			continue
 		}
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
-			Text: hostText + fmt.Sprintf("Scored without %s: no answer in time", sourceName(source)),
+			Text: hostText + fmt.Sprintf("Scored without %s: no answer in time", SourceName(source)),
 		})
 	}
 	return signals
 }
 
-// sourceName returns the readable name of a source of facts.
-func sourceName(source string) string {
-	switch source {
-	case "dns":
-		return "DNS"
-	case "rdap":
-		return "the domain's registration"
-	case "net":
-		return "network data"
-	}
-	return source
+// sourceNames are the readable names of sources of facts, by the first part of the facts' names.
+var sourceNames = map[string]string{
+	"dns": "DNS", "rdap": "the domain's registration", "net": "network data",
+	"similar": "similarity to reported names", "graph": "the reputation graph",
+	"history": "your account's own checks", "feed": "imported lists",
 }
+
+// SourceName returns the readable name of a source of facts.
+func SourceName(source string) string { return cmp.Or(sourceNames[source], source) }

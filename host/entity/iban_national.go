@@ -6,17 +6,17 @@ package entity
 func nationalCheck(country, bban string) (holds, known bool) {
 	switch country {
 	case "BE":
-		check := digitsMod(bban[:10], 97)
+		check := mod97(bban[:10])
 		if check == 0 {
 			check = 97
 		}
-		return check == digitsMod(bban[10:], 100), true
+		return check == weighted(bban[10:], 10, 1), true
 	case "BA", "ME", "MK", "PT", "RS", "SI", "TL", "XK":
 		return mod97(bban) == 1, true // ISO 7064 mod 97-10 over the whole BBAN
 	case "FR", "MC", "BL", "GF", "GP", "MF", "MQ", "NC", "PF", "PM", "RE", "TF", "WF", "YT":
-		return digitsMod(ribDigits(bban), 97) == 0, true
+		return mod97(ribDigits(bban)) == 0, true
 	case "CF", "CG", "CM", "DJ", "GA", "GQ", "KM", "MR", "TD", "TN":
-		return digitsMod(bban, 97) == 0, true // the French key, but accounts have no letters
+		return mod97(bban) == 0, true // the French key, but accounts have no letters
 	case "ES":
 		return spanishDigit("00"+bban[:8]) == bban[8] && spanishDigit(bban[10:]) == bban[9], true
 	case "IT", "SM":
@@ -53,14 +53,6 @@ func weighted(digits string, weights ...int) int {
 		sum += int(digits[i]-'0') * weights[i%len(weights)]
 	}
 	return sum
-}
-
-func digitsMod(digits string, m int) int {
-	n := 0
-	for i := range len(digits) {
-		n = (n*10 + int(digits[i]-'0')) % m
-	}
-	return n
 }
 
 // ribDigits replaces letters by digits as the French relevé d'identité bancaire does: A to I by 1 to 9, J to R by 1 to

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,6 +21,17 @@ func ValidateText(field, text string, limit int, lines bool) error {
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, hidden):
 		return &InvalidError{Field: field,
 			Reason: "contains control characters, marks that change the direction of text, or invalid UTF-8"}
+	}
+	return nil
+}
+
+// ulid matches a ULID in Crockford's base 32.
+var ulid = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+
+// ValidateID requires the prefix and a ULID of text, which is what the error, an *InvalidError, calls it.
+func ValidateID(field, text, prefix, what string) error {
+	if id, ok := strings.CutPrefix(text, prefix); !ok || !ulid.MatchString(id) {
+		return &InvalidError{Field: field, Reason: fmt.Sprintf("must be the %s, %s and 26 characters", what, prefix)}
 	}
 	return nil
 }

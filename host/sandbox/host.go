@@ -126,20 +126,20 @@ func (c *call) trapped(err error) *check.Failure {
 	return c.failure(check.Trap, "the layer crashed", err)
 }
 
-// exportHost provides the four host functions (sdk/ABI.md section 3) and the meter's refill function. Every host
-// function checks the guest's pointers, and traps the guest if one is outside its memory.
+// exportHost provides the functions that a guest may import, and the meter's refill function. Every function checks the
+// guest's pointers: the host's four trap the guest if one is outside its memory, and those of WASI return an error.
 func (p *Plugin) exportHost(ctx context.Context) error {
-	b := p.engine.NewHostModuleBuilder(hostModule)
-	for name, f := range map[string]api.GoModuleFunc{
-		"fact": hostFact, "signal": hostSignal, "threat": hostThreat, "log": hostLog,
-	} {
-		s := imports[hostModule][name]
-		b = b.NewFunctionBuilder().WithGoModuleFunction(f, engineTypes(s.Params), engineTypes(s.Results)).Export(name)
+	for module, functions := range imports {
+		b := p.engine.NewHostModuleBuilder(module)
+		for name, f := range functions {
+			params, results := engineTypes(f.Params), engineTypes(f.Results)
+			b.NewFunctionBuilder().WithGoModuleFunction(f.run, params, results).Export(name)
+		}
+		if _, err := b.Instantiate(ctx); err != nil {
+			return err
+		}
 	}
-	if _, err := b.Instantiate(ctx); err != nil {
-		return err
-	}
-	b = p.engine.NewHostModuleBuilder(meter.ImportModule)
+	b := p.engine.NewHostModuleBuilder(meter.ImportModule)
 	b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(hostRefill), nil, nil).Export(meter.ImportName)
 	_, err := b.Instantiate(ctx)
 	return err

@@ -260,9 +260,6 @@ func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativ
 	if err := p.exportHost(ctx); err != nil {
 		return nil, fmt.Errorf("preparing imports: %w", err)
 	}
-	if err := p.exportWASI(ctx); err != nil {
-		return nil, fmt.Errorf("preparing imports: %w", err)
-	}
 	var err error
 	loaded := wasm
 	if staged != nil && staged.code != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"assay/host/sandbox/meter"
 )
 
 // skeleton returns a module with the same structure as wasm, but with functions that trap and with fewer data segments.
@@ -109,8 +111,8 @@ func mergeData(body []byte) []byte {
 	}
 	out := binary.AppendUvarint(nil, uint64(len(merged)))
 	for _, s := range merged {
-		out = append(out, 0, 0x41)                  // active in memory 0, i32.const
-		out = appendSigned(out, int64(int32(s.at))) // addresses are unsigned, constants signed
+		out = append(out, 0, 0x41)                        // active in memory 0, i32.const
+		out = meter.AppendSigned(out, int64(int32(s.at))) // addresses are unsigned, constants signed
 		out = append(out, 0x0b)
 		out = binary.AppendUvarint(out, uint64(len(s.init)))
 		out = append(out, s.init...)
@@ -157,15 +159,4 @@ func signed(b []byte) (value int64, n int) {
 		}
 	}
 	return 0, 0
-}
-
-func appendSigned(out []byte, value int64) []byte {
-	for {
-		b := byte(value & 0x7f)
-		value >>= 7
-		if value == 0 && b&0x40 == 0 || value == -1 && b&0x40 != 0 {
-			return append(out, b)
-		}
-		out = append(out, b|0x80)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"assay/host/check"
+	"assay/host/sandbox/meter"
 	"assay/registry/expect"
 )
 
@@ -253,7 +254,6 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	t.Cleanup(func() { _ = engine.Close(ctx) })
 	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
 	expect.NoError(t, p.exportHost(ctx))
-	expect.NoError(t, p.exportWASI(ctx))
 	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	return expect.Value(engine.InstantiateModule(ctx, compiled, config))(t)
@@ -288,7 +288,7 @@ func TestMergeData(t *testing.T) {
 		expect.That(t, bytes.Equal(got, want), "%s: % x, want % x", name, got, want)
 	}
 	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
-		got, n := signed(appendSigned(nil, v))
+		got, n := signed(meter.AppendSigned(nil, v))
 		expect.That(t, got == v && n != 0, "%d is encoded as %d", v, got)
 	}
 }

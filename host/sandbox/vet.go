@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tetratelabs/wazero/api"
+
 	"assay/host/sandbox/meter"
 )
 
@@ -19,34 +21,40 @@ const (
 	i64 = meter.I64
 )
 
+// hostFunction is a function of the host, and its type.
+type hostFunction struct {
+	meter.Signature
+	run api.GoModuleFunc
+}
+
 // imports lists the functions that a guest may import, by module and name. They are the four host functions (sdk/ABI.md
 // section 3) and the part of WASI preview 1 that language runtimes need to start, print and exit (section 9). None of
 // them reaches a file, a directory or a socket.
-var imports = map[string]map[string]meter.Signature{
+var imports = map[string]map[string]hostFunction{
 	hostModule: {
-		"fact":   signature(params(i32, i32, i32, i32), i32),
-		"signal": signature(params(i32, i32, i32, i32, i32)),
-		"threat": signature(params(i32, i32)),
-		"log":    signature(params(i32, i32, i32)),
+		"fact":   {signature(params(i32, i32, i32, i32), i32), hostFact},
+		"signal": {signature(params(i32, i32, i32, i32, i32)), hostSignal},
+		"threat": {signature(params(i32, i32)), hostThreat},
+		"log":    {signature(params(i32, i32, i32)), hostLog},
 	},
 	wasiModule: {
-		"args_get":            signature(params(i32, i32), i32),
-		"args_sizes_get":      signature(params(i32, i32), i32),
-		"clock_res_get":       signature(params(i32, i32), i32),
-		"clock_time_get":      signature(params(i32, i64, i32), i32),
-		"environ_get":         signature(params(i32, i32), i32),
-		"environ_sizes_get":   signature(params(i32, i32), i32),
-		"fd_close":            signature(params(i32), i32),
-		"fd_fdstat_get":       signature(params(i32, i32), i32),
-		"fd_fdstat_set_flags": signature(params(i32, i32), i32),
-		"fd_prestat_dir_name": signature(params(i32, i32, i32), i32),
-		"fd_prestat_get":      signature(params(i32, i32), i32),
-		"fd_seek":             signature(params(i32, i64, i32, i32), i32),
-		"fd_write":            signature(params(i32, i32, i32, i32), i32),
-		"poll_oneoff":         signature(params(i32, i32, i32, i32), i32),
-		"proc_exit":           signature(params(i32)),
-		"random_get":          signature(params(i32, i32), i32),
-		"sched_yield":         signature(nil, i32),
+		"args_get":            {signature(params(i32, i32), i32), wasi(wasiNothing)},
+		"args_sizes_get":      {signature(params(i32, i32), i32), wasi(wasiNoSizes)},
+		"clock_res_get":       {signature(params(i32, i32), i32), wasi(wasiClockResolution)},
+		"clock_time_get":      {signature(params(i32, i64, i32), i32), wasi(wasiClockTime)},
+		"environ_get":         {signature(params(i32, i32), i32), wasi(wasiNothing)},
+		"environ_sizes_get":   {signature(params(i32, i32), i32), wasi(wasiNoSizes)},
+		"fd_close":            {signature(params(i32), i32), wasi(wasiClose)},
+		"fd_fdstat_get":       {signature(params(i32, i32), i32), wasi(wasiFileStatus)},
+		"fd_fdstat_set_flags": {signature(params(i32, i32), i32), wasi(wasiSetFlags)},
+		"fd_prestat_dir_name": {signature(params(i32, i32, i32), i32), wasi(wasiNoFile)},
+		"fd_prestat_get":      {signature(params(i32, i32), i32), wasi(wasiNoFile)},
+		"fd_seek":             {signature(params(i32, i64, i32, i32), i32), wasi(wasiSeek)},
+		"fd_write":            {signature(params(i32, i32, i32, i32), i32), wasi(wasiWrite)},
+		"poll_oneoff":         {signature(params(i32, i32, i32, i32), i32), wasi(wasiPoll)},
+		"proc_exit":           {signature(params(i32)), wasi(wasiExit)},
+		"random_get":          {signature(params(i32, i32), i32), wasi(wasiRandomGet)},
+		"sched_yield":         {signature(nil, i32), wasi(wasiNothing)},
 	},
 }
 
@@ -72,7 +80,7 @@ func vet(m *meter.Module) error {
 			bad("the module imports the function %.80q of module %.80q, which is not offered to layers",
 				f.Name, f.Module)
 		case !want.Equal(f.Signature):
-			bad("the module imports %s.%s as %s instead of %s", f.Module, f.Name, f.Signature, want)
+			bad("the module imports %s.%s as %s instead of %s", f.Module, f.Name, f.Signature, want.Signature)
 		}
 		if len(errs) == maxImportErrors {
 			break

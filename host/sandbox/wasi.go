@@ -40,44 +40,14 @@ const (
 	clockResolution   = 1
 )
 
-// wasiFunctions are the functions of WASI preview 1 that a guest may import. None of them has a state, so that nothing
-// is left for the next call, and each charges fuel for what it does by size. wazero's own functions keep a table of
-// open files in the instance, and do unbounded work in one call, such as filling the whole memory.
-//
-// The functions are values of one type: args holds the arguments, and the result is an error number.
-var wasiFunctions = map[string]func(c *call, m api.Memory, args []uint64) uint64{
-	"args_get":            wasiNothing,
-	"args_sizes_get":      wasiNoSizes,
-	"clock_res_get":       wasiClockResolution,
-	"clock_time_get":      wasiClockTime,
-	"environ_get":         wasiNothing,
-	"environ_sizes_get":   wasiNoSizes,
-	"fd_close":            wasiClose,
-	"fd_fdstat_get":       wasiFileStatus,
-	"fd_fdstat_set_flags": wasiSetFlags,
-	"fd_prestat_dir_name": wasiNoFile,
-	"fd_prestat_get":      wasiNoFile,
-	"fd_seek":             wasiSeek,
-	"fd_write":            wasiWrite,
-	"poll_oneoff":         wasiPoll,
-	"proc_exit":           wasiExit,
-	"random_get":          wasiRandomGet,
-	"sched_yield":         wasiNothing,
-}
-
-// exportWASI provides the functions of WASI preview 1.
-func (p *Plugin) exportWASI(ctx context.Context) error {
-	b := p.engine.NewHostModuleBuilder(wasiModule)
-	for name, s := range imports[wasiModule] {
-		f := wasiFunctions[name]
-		adapter := func(ctx context.Context, m api.Module, stack []uint64) {
-			stack[0] = f(callOf(ctx), m.Memory(), stack)
-		}
-		b.NewFunctionBuilder().
-			WithGoModuleFunction(api.GoModuleFunc(adapter), engineTypes(s.Params), engineTypes(s.Results)).Export(name)
+// wasi makes a function of WASI preview 1 one of the host: args holds the arguments, and the result is an error number.
+// None of these functions has a state, so that nothing is left for the next call, and each charges fuel for what it
+// does by size. wazero's own functions keep a table of open files in the instance, and do unbounded work in one call,
+// such as filling the whole memory.
+func wasi(f func(c *call, m api.Memory, args []uint64) uint64) api.GoModuleFunc {
+	return func(ctx context.Context, m api.Module, stack []uint64) {
+		stack[0] = f(callOf(ctx), m.Memory(), stack)
 	}
-	_, err := b.Instantiate(ctx)
-	return err
 }
 
 // wasiNothing implements functions that have nothing to do: args_get and environ_get, because there are no arguments

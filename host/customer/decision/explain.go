@@ -61,7 +61,7 @@ type Records interface {
 // Scorer scores an entity without recording or counting it; *check.Checker implements it. Its errors are those of a
 // check.
 type Scorer interface {
-	RescoreRecord(ctx context.Context, account string, e entity.Entity) (*check.Record, error)
+	Rescore(ctx context.Context, account string, e entity.Entity) (*check.Record, error)
 }
 
 // Past opens lineups that are no longer in force.
@@ -87,7 +87,7 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	if err != nil {
 		return nil, err
 	}
-	now, err := x.Scorer.RescoreRecord(ctx, c.Account, e)
+	now, err := x.Scorer.Rescore(ctx, c.Account, e)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (x *Explainer) again(ctx context.Context, account string, revision int64, n
 			}
 			facts, missing, err := x.Collector.Collect(ctx, account, now.Entity, wanted)
 			for _, source := range missing {
-				unanswered = append(unanswered, nameOf(source)+": no answer in time")
+				unanswered = append(unanswered, check.SourceName(source)+": no answer in time")
 			}
 			return facts, err
 		})
@@ -196,28 +196,12 @@ func lookupsOf(terms *check.Terms) []string {
 	return slices.Clone(terms.Lookups)
 }
 
-// sourceNames are the readable names of sources of facts, by the first part of the facts' names.
-var sourceNames = []struct{ source, name string }{
-	{"dns", "DNS"}, {"rdap", "the domain's registration"}, {"net", "network data"},
-	{"similar", "similarity to reported names"}, {"graph", "the reputation graph"},
-	{"history", "your account's own checks"}, {"feed", "imported lists"},
-}
-
-func nameOf(source string) string {
-	for _, s := range sourceNames {
-		if s.source == source {
-			return s.name
-		}
-	}
-	return source
-}
-
 // sourcesOf returns the readable names of the sources of facts, each once.
 func sourcesOf(facts []string) []string {
 	names := []string{}
 	for _, fact := range facts {
 		source, _, _ := strings.Cut(fact, ".")
-		if name := nameOf(source); !slices.Contains(names, name) {
+		if name := check.SourceName(source); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -39,13 +39,13 @@ type scorer struct {
 	err   error
 }
 
-func (s *scorer) Rescore(context.Context, string, entity.Entity) (*check.Decision, error) {
+func (s *scorer) Rescore(context.Context, string, entity.Entity) (*check.Record, error) {
 	s.calls++
-	return &check.Decision{Layers: []check.Outcome{
+	return &check.Record{Decision: &check.Decision{Layers: []check.Outcome{
 		{Layer: "a", Version: "1.0.0", Score: 7, Signals: []check.Signal{{Points: 7, Code: "a:b:c"}}},
 		{Layer: "b", Version: "1.0.0", Abstained: true},
 		{Layer: "c", Version: "1.0.0", Failure: check.Trap},
-	}}, s.err
+	}}}, s.err
 }
 
 func TestValueIsScoredOnce(t *testing.T) {

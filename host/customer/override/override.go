@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -163,16 +162,8 @@ func ParseExpiry(text string) (time.Time, error) {
 	return at, nil
 }
 
-// validID matches the id of an override: "ovr_" and a ULID in Crockford's base 32.
-var validID = regexp.MustCompile(`^ovr_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
-
 // ValidateID validates the syntax of an override's id. The error is an *entity.InvalidError.
-func ValidateID(id string) error {
-	if !validID.MatchString(id) {
-		return &entity.InvalidError{Field: "id", Reason: "must be the id of an override, ovr_ and 26 characters"}
-	}
-	return nil
-}
+func ValidateID(id string) error { return entity.ValidateID("id", id, "ovr_", "id of an override") }
 
 // ErrUnknown means that the account has no override with this id.
 var ErrUnknown = errors.New("there is no override with this id")

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 	"time"
 
@@ -59,15 +58,9 @@ func ParseReference(text string) ([]byte, error) {
 	return pseudonym, nil
 }
 
-// checkRef matches a check's reference: "chk_" and a ULID in Crockford's base 32.
-var checkRef = regexp.MustCompile(`^chk_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
-
 // ValidateRef validates the syntax of a check's reference in the given field. The error is an *entity.InvalidError.
 func ValidateRef(field, text string) error {
-	if !checkRef.MatchString(text) {
-		return &entity.InvalidError{Field: field, Reason: "must be the reference of a check, chk_ and 26 characters"}
-	}
-	return nil
+	return entity.ValidateID(field, text, "chk_", "reference of a check")
 }
 
 // Page selects a range of a subject's checks.

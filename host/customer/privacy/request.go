@@ -3,7 +3,6 @@ package privacy
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"assay/host/entity"
@@ -75,15 +74,9 @@ func NewRequest(r Request) *Request {
 	return &r
 }
 
-// requestID matches the id of a request: "req_" and a ULID in Crockford's base 32.
-var requestID = regexp.MustCompile(`^req_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
-
 // ValidateRequestID validates the syntax of a request's id. The error is an *entity.InvalidError.
 func ValidateRequestID(text string) error {
-	if !requestID.MatchString(text) {
-		return &entity.InvalidError{Field: "id", Reason: "must be the id of a privacy request, req_ and 26 characters"}
-	}
-	return nil
+	return entity.ValidateID("id", text, "req_", "id of a privacy request")
 }
 
 // How long data is kept (contract section 8). The privacy page shows these numbers.

@@ -68,10 +68,8 @@ func (r *Runner) finish(ctx context.Context, work Work) error {
 }
 
 func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -161,13 +161,8 @@ func (d *Deliverer) deliver(delivery Delivery, s *slot) {
 
 // pause sleeps for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

@@ -32,10 +32,7 @@ var permittedPorts = []uint16{443, 8443}
 func NewGuard(allow []netip.Prefix) (*Guard, error) {
 	g := &Guard{}
 	for _, p := range allow {
-		if p.Addr().Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-		}
-		g.allow = append(g.allow, p.Masked())
+		g.allow = append(g.allow, internet.Unmap(p).Masked())
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -52,7 +49,7 @@ func NewGuard(allow []netip.Prefix) (*Guard, error) {
 // check returns errForbidden if an address must not be called.
 func (g *Guard) check(to netip.AddrPort, secure bool) error {
 	addr := to.Addr().Unmap() // Prefix.Contains is false for addresses with a zone
-	if within(addr, g.allow) {
+	if internet.Within(addr, g.allow) {
 		return nil
 	}
 	if !secure || !slices.Contains(permittedPorts, to.Port()) ||
@@ -60,10 +57,6 @@ func (g *Guard) check(to netip.AddrPort, secure bool) error {
 		return errForbidden
 	}
 	return nil
-}
-
-func within(addr netip.Addr, networks []netip.Prefix) bool {
-	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // dialer returns a dialer for permitted addresses only. secure states that the connection will use TLS.

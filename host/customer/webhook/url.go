@@ -137,13 +137,7 @@ func (g *Guard) CheckURL(text string) error {
 // isLocalName reports whether a name cannot be public: a single label, or below a domain reserved for local use (RFC
 // 6761, RFC 6762, RFC 8375, RFC 9476 and ICANN's .internal).
 func isLocalName(name string) bool {
-	if !strings.Contains(name, ".") {
-		return true
-	}
-	for _, domain := range []string{".localhost", ".local", ".internal", ".home.arpa", ".alt", ".onion", ".invalid"} {
-		if strings.HasSuffix(name, domain) {
-			return true
-		}
-	}
-	return false
+	local := []string{".localhost", ".local", ".internal", ".home.arpa", ".alt", ".onion", ".invalid"}
+	return !strings.Contains(name, ".") ||
+		slices.ContainsFunc(local, func(domain string) bool { return strings.HasSuffix(name, domain) })
 }

@@ -47,13 +47,8 @@ type Entry struct {
 // Category maps a list's name for a threat to a published threat. It returns "" if there is no match.
 func Category(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
-	if text == "" {
-		return ""
-	}
-	for _, t := range sdk.Threats() {
-		if text == string(t) {
-			return text
-		}
+	if sdk.Threat(text).Published() {
+		return text
 	}
 	for _, known := range categoryWords {
 		if strings.Contains(text, known.word) {

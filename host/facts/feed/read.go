@@ -314,11 +314,7 @@ func clip(s string) string {
 	if len(s) <= maxExampleText {
 		return s
 	}
-	cut := maxExampleText
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.ToValidUTF8(s[:maxExampleText], "") + "…"
 }
 
 // unpack decompresses input that begins with the magic number of gzip (RFC 1952) or of a ZIP file.

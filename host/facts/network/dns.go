@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"assay/host/entity"
 	"assay/host/facts"
@@ -102,86 +104,78 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 	if !ok {
 		return nil, nil
 	}
-	var jobs jobs
+	var lookUps group[entity.Facts]
 	if wantsAny(wants, "dns.status", "dns.a", "dns.special", "dns.networks", "dns.ttl", "dns.alias") {
-		jobs.run(func() (entity.Facts, error) { return d.addresses(ctx, s.host, wants("dns.status")) })
+		lookUps.run(func() (entity.Facts, error) { return d.addresses(ctx, s.host, wants("dns.status")) })
 	}
 	if wants("dns.aaaa") {
-		jobs.run(func() (entity.Facts, error) { return d.addresses6(ctx, s.host) })
+		lookUps.run(func() (entity.Facts, error) { return d.addresses6(ctx, s.host) })
 	}
 	if s.zone != "" && wantsAny(wants, "dns.zone", "dns.ns") {
-		jobs.run(func() (entity.Facts, error) { return d.zone(ctx, s.zone) })
+		lookUps.run(func() (entity.Facts, error) { return d.zone(ctx, s.zone) })
 	}
 	if s.zone != "" && wants("dns.dnssec") {
-		jobs.run(func() (entity.Facts, error) { return d.dnssec(ctx, s.zone) })
+		lookUps.run(func() (entity.Facts, error) { return d.dnssec(ctx, s.zone) })
 	}
 	if s.zone != "" && wants("dns.wildcard") {
-		jobs.run(func() (entity.Facts, error) { return d.wildcard(ctx, s.zone) })
+		lookUps.run(func() (entity.Facts, error) { return d.wildcard(ctx, s.zone) })
 	}
 	if wants("dns.mx") {
-		jobs.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
+		lookUps.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
 	}
 	if wants("dns.spf") {
-		jobs.run(func() (entity.Facts, error) { return d.spf(ctx, s.mail) })
+		lookUps.run(func() (entity.Facts, error) { return d.spf(ctx, s.mail) })
 	}
 	if wants("dns.dmarc") {
-		jobs.run(func() (entity.Facts, error) { return d.dmarc(ctx, s.mail, s.zone) })
+		lookUps.run(func() (entity.Facts, error) { return d.dmarc(ctx, s.mail, s.zone) })
 	}
-	return jobs.wait(wants)
+	return wanted(&lookUps, wants)
 }
 
 func wantsAny(wants func(string) bool, facts ...string) bool {
 	return slices.ContainsFunc(facts, wants)
 }
 
-// jobs runs lookups concurrently. Each ends with its context.
-type jobs struct {
-	n    int
-	done chan job
+// group runs lookups concurrently. Each ends with its context.
+type group[T any] struct {
+	running sync.WaitGroup
+	mu      sync.Mutex
+	results []T
+	errs    []error
 }
 
-type job struct {
-	facts entity.Facts
-	err   error
+func (g *group[T]) run(lookUp func() (T, error)) {
+	g.running.Go(func() {
+		result, err := lookUp()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.results = append(g.results, result)
+		g.errs = append(g.errs, err)
+	})
 }
 
-func (j *jobs) run(lookUp func() (entity.Facts, error)) {
-	if j.done == nil {
-		j.done = make(chan job)
-	}
-	j.n++
-	go func() {
-		facts, err := lookUp()
-		j.done <- job{facts, err}
-	}()
-}
-
-// wait returns the wanted facts of all lookups. Its error wraps facts.ErrUnanswered if only other servers are to blame.
-func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
-	found := entity.Facts{}
-	var errs []error
-	for range j.n {
-		result := <-j.done
-		for name, value := range result.facts {
-			if value != "" && wants(name) {
-				found[name] = value
-			}
-		}
-		errs = append(errs, result.err)
-	}
-	return found, join(errs)
-}
-
-// join combines the errors of lookups.
-func join(errs []error) error {
-	for i, err := range errs {
+// wait returns the results of all lookups. Its error wraps facts.ErrUnanswered if only other servers are to blame.
+func (g *group[T]) wait() ([]T, error) {
+	g.running.Wait()
+	for i, err := range g.errs {
 		if errors.Is(err, resolver.ErrUntrusted) {
-			errs[i] = fmt.Errorf("%w: %w", facts.ErrUntrusted, err)
+			g.errs[i] = fmt.Errorf("%w: %w", facts.ErrUntrusted, err)
 		} else if errors.Is(err, resolver.ErrUnanswered) {
-			errs[i] = fmt.Errorf("%w: %w", facts.ErrUnanswered, err)
+			g.errs[i] = fmt.Errorf("%w: %w", facts.ErrUnanswered, err)
 		}
 	}
-	return facts.Join(errs...)
+	return g.results, facts.Join(g.errs...)
+}
+
+// wanted waits for lookups and returns the wanted facts of all.
+func wanted(lookUps *group[entity.Facts], wants func(string) bool) (entity.Facts, error) {
+	all, err := lookUps.wait()
+	found := entity.Facts{}
+	for _, some := range all {
+		maps.Copy(found, some)
+	}
+	maps.DeleteFunc(found, func(name, value string) bool { return value == "" || !wants(name) })
+	return found, err
 }
 
 // addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.

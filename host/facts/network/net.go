@@ -72,17 +72,17 @@ func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) b
 	}
 	byAddress := n.asns != nil && wantsAny(wants, "net.asn", "net.org") || n.countries != nil && wants("net.country") ||
 		wants("net.listed") && n.hasAddressLists()
-	var jobs jobs
+	var lookUps group[entity.Facts]
 	if byAddress {
-		jobs.run(func() (entity.Facts, error) { return n.byAddress(ctx, s.host, wants) })
+		lookUps.run(func() (entity.Facts, error) { return n.byAddress(ctx, s.host, wants) })
 	}
 	if s.zone != "" && wants("net.domain_listed") {
-		jobs.run(func() (entity.Facts, error) {
+		lookUps.run(func() (entity.Facts, error) {
 			listed, err := n.listings(ctx, true, []string{s.zone})
 			return entity.Facts{"net.domain_listed": listed}, err
 		})
 	}
-	return jobs.wait(wants)
+	return wanted(&lookUps, wants)
 }
 
 // byAddress returns the facts about the host's public IPv4 addresses, or about its IPv6 addresses if it has no IPv4.
@@ -148,31 +148,17 @@ func (n *Net) hasAddressLists() bool {
 
 // listings queries every blocklist of domains, or of addresses, for each name.
 func (n *Net) listings(ctx context.Context, domains bool, names []string) (string, error) {
-	type answer struct {
-		entry string
-		err   error
-	}
-	answers := make(chan answer)
-	queries := 0
+	var lookUps group[string]
 	for _, l := range n.lists {
 		if l.Domains != domains {
 			continue
 		}
 		for _, name := range names {
-			queries++
-			go func() {
-				entry, err := l.lookUp(ctx, name)
-				answers <- answer{entry, err}
-			}()
+			lookUps.run(func() (string, error) { return l.lookUp(ctx, name) })
 		}
 	}
-	var entries []string
-	var errs []error
-	for range queries {
-		a := <-answers
-		entries, errs = append(entries, a.entry), append(errs, a.err)
-	}
-	return strings.Join(distinct(entries), " "), join(errs)
+	entries, err := lookUps.wait()
+	return strings.Join(distinct(entries), " "), err
 }
 
 // distinct sorts texts and drops empty ones and duplicates.

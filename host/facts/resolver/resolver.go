@@ -4,10 +4,12 @@
 package resolver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,18 +138,10 @@ func New(cfg Config) *Resolver {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.RetryAfter == 0 {
-		cfg.RetryAfter = 35 * time.Millisecond
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 1500 * time.Millisecond
-	}
-	if cfg.ProbeInterval == 0 {
-		cfg.ProbeInterval = time.Second
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 80 * time.Millisecond
-	}
+	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, 35*time.Millisecond)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 1500*time.Millisecond)
+	cfg.ProbeInterval = cmp.Or(cfg.ProbeInterval, time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 80*time.Millisecond)
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
@@ -380,11 +374,6 @@ func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err er
 
 // isOwn reports whether a query failed because this host lacks resources.
 func isOwn(err error) bool {
-	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
-		syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, own) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
+		syscall.EADDRNOTAVAIL}, func(own error) bool { return errors.Is(err, own) })
 }

@@ -1,6 +1,9 @@
 package internet
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Network returns the network of a client: its IPv4 /24 or IPv6 /48, all addresses of which one customer of a provider
 // can have. A client that is a network already is not made smaller; the zero Prefix has the zero Prefix.
@@ -14,4 +17,17 @@ func Network(client netip.Prefix) netip.Prefix {
 		return netip.Prefix{} // no address
 	}
 	return network
+}
+
+// Within reports whether one of networks contains addr, which must not be IPv4-mapped and have no zone.
+func Within(addr netip.Addr, networks []netip.Prefix) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// Unmap turns a prefix of IPv4-mapped IPv6 addresses into an IPv4 prefix.
+func Unmap(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
 }

@@ -150,4 +150,4 @@ type code []byte
 func (c code) op(b ...byte) code    { return append(c, b...) }
 func (c code) get(local byte) code  { return append(c, opLocalGet, local) }
 func (c code) set(local byte) code  { return append(c, opLocalSet, local) }
-func (c code) num(value int64) code { return appendS64(append(c, opI32Const), value) }
+func (c code) num(value int64) code { return AppendSigned(append(c, opI32Const), value) }

@@ -1,14 +1,11 @@
 package meter
 
-func appendU32(b []byte, x uint32) []byte {
-	for x >= 0x80 {
-		b = append(b, byte(x)|0x80)
-		x >>= 7
-	}
-	return append(b, byte(x))
-}
+import "encoding/binary"
 
-func appendS64(b []byte, x int64) []byte {
+func appendU32(b []byte, x uint32) []byte { return binary.AppendUvarint(b, uint64(x)) }
+
+// AppendSigned appends a signed LEB128 integer (section 5.2.2).
+func AppendSigned(b []byte, x int64) []byte {
 	for {
 		c := byte(x & 0x7f)
 		x >>= 7
@@ -114,7 +111,7 @@ func (e *emitter) closeWrapper(b []byte) []byte {
 // charge subtracts a constant cost from the fuel, and checks it if check is set.
 func (e *emitter) charge(b []byte, cost int64, check bool) []byte {
 	if cost > 0 {
-		b = e.setFuel(append(appendS64(append(e.getFuel(b), opI64Const), cost), opI64Sub))
+		b = e.setFuel(append(AppendSigned(append(e.getFuel(b), opI64Const), cost), opI64Sub))
 	}
 	if check {
 		b = e.check(b)
@@ -139,8 +136,8 @@ func (e *emitter) chargeSize(b []byte, shift byte, op byte) []byte {
 func (e *emitter) bulkMemory(b, instruction []byte, helper uint32) []byte {
 	b = appendU32(append(b, opLocalTee), e.sizeLocal)
 	b = appendU32(append(b, opLocalGet), e.sizeLocal)
-	b = appendS64(append(b, opI32Const), chunkBytes)
-	b = appendS64(append(b, opI32GtU, opIf), int64(e.helperType))
+	b = AppendSigned(append(b, opI32Const), chunkBytes)
+	b = AppendSigned(append(b, opI32GtU, opIf), int64(e.helperType))
 	b = e.reload(appendU32(append(e.flush(b), opCall), e.firstHelper+helper))
 	b = e.chargeSize(append(b, opElse), byteShift, opI64ShrU)
 	return append(append(b, instruction...), opEnd)

@@ -17,7 +17,7 @@ import (
 
 func cat(parts ...[]byte) []byte                { return slices.Concat(parts...) }
 func u(x uint32) []byte                         { return appendU32(nil, x) }
-func s(x int64) []byte                          { return appendS64(nil, x) }
+func s(x int64) []byte                          { return AppendSigned(nil, x) }
 func str(name string) []byte                    { return appendName(nil, name) }
 func vec(items ...[]byte) []byte                { return cat(u(uint32(len(items))), cat(items...)) }
 func sized(b []byte) []byte                     { return cat(u(uint32(len(b))), b) }

@@ -192,10 +192,7 @@ func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, struct {
-		Status  string `json:"status"`
-		Version string `json:"version"`
-	}{"ok", s.cfg.Version})
+	answer(w, http.StatusOK, map[string]string{"status": "ok", "version": s.cfg.Version})
 }
 
 // readiness is the body of GET /readyz.

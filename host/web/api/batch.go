@@ -15,11 +15,6 @@ import (
 
 const batchPath = "/api/check/batch"
 
-// batchResult is the body of a successful batch.
-type batchResult struct {
-	Results []any `json:"results"` // a result or a failure for each request, in order
-}
-
 // checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
 	return paced(s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
@@ -38,17 +33,17 @@ func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Ca
 	return err
 }
 
-// renderBatch returns the body that answers a batch.
+// renderBatch returns the body that answers a batch: a result or a failure for each request, in order.
 func renderBatch(answers []check.Answer) []byte {
-	body := batchResult{Results: make([]any, len(answers))}
+	results := make([]any, len(answers))
 	for i, a := range answers {
 		if a.Err != nil {
-			_, body.Results[i] = answerTo(a.Err)
+			_, results[i] = answerTo(a.Err)
 			continue
 		}
-		body.Results[i] = newResult(a.Decision)
+		results[i] = newResult(a.Decision)
 	}
-	return encode(body)
+	return encode(map[string]any{"results": results})
 }
 
 // decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its

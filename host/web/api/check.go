@@ -216,6 +216,23 @@ func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() e
 	return f()
 }
 
+// inSlot returns what serves a caller's request: ask reads it, and answer, in a slot of the caller's account, returns
+// what it is answered with.
+func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
+	answer func(context.Context, check.Caller, Q) (A, error),
+) func(context.Context, check.Caller) error {
+	return func(work context.Context, caller check.Caller) error {
+		asked, err := ask()
+		if err != nil {
+			return err
+		}
+		return s.shared(s.events, caller, func() error {
+			a, err := answer(work, caller, asked)
+			return s.reply(c, a, err)
+		})
+	}
+}
+
 // lookupTimeout bounds a look-up of a key or of a limit, so that a database that hangs does not delay the refusal.
 const lookupTimeout = 500 * time.Millisecond
 

@@ -14,6 +14,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
@@ -400,7 +401,7 @@ func FuzzOriginalClient(f *testing.F) {
 			header, got)
 		stranger := netip.MustParseAddr("203.0.113.1")
 		expect.Must(t, originalClient(stranger, entries, trusted) == stranger, "%q replaced an untrusted peer", header)
-		if within(got, trusted) {
+		if internet.Within(got, trusted) {
 			return
 		}
 		// got is an untrusted hop, so entries to its left must not matter.

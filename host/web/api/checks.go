@@ -36,16 +36,8 @@ type Decisions interface {
 
 // searchChecks serves POST /api/checks/search. It is a POST because a value must not be part of a URL.
 func (s *Server) searchChecks(c *fiber.Ctx) error {
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		q, err := read(c.Request(), decodeQuery)
-		if err != nil {
-			return err
-		}
-		return s.shared(s.events, caller, func() error {
-			page, err := s.cfg.Decisions.SearchChecks(work, caller, q)
-			return s.reply(c, page, err)
-		})
-	})
+	query := func() (decision.Query, error) { return read(c.Request(), decodeQuery) }
+	return s.keyed(c, inSlot(s, c, query, s.cfg.Decisions.SearchChecks))
 }
 
 // showCheck serves GET /api/checks/{ref}.

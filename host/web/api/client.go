@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/host/internal/internet"
 )
 
 // Client returns the address block that identifies the client of a request without a key: an IPv4 address or an IPv6
@@ -49,7 +51,7 @@ func (s *Server) address(ctx *fasthttp.RequestCtx) netip.Addr {
 // address and adds headers. Anybody else can send these headers too, but not from such an address.
 func (s *Server) hidesClients(peer netip.Addr, h *fasthttp.RequestHeader) bool {
 	peer = plain(peer)
-	return !within(peer, s.cfg.TrustedProxies) &&
+	return !internet.Within(peer, s.cfg.TrustedProxies) &&
 		(peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() || carrierGrade.Contains(peer)) &&
 		(len(h.Peek(fasthttp.HeaderXForwardedFor)) > 0 || len(h.Peek(fasthttp.HeaderForwarded)) > 0)
 }
@@ -80,7 +82,7 @@ func (s *Server) Forwarded() time.Time {
 func originalClient(peer netip.Addr, forwarded []string, trusted []netip.Prefix) netip.Addr {
 	hop := plain(peer)
 	for _, entry := range slices.Backward(forwarded) {
-		if !within(hop, trusted) {
+		if !internet.Within(hop, trusted) {
 			break
 		}
 		addr, ok := parseHop(entry)
@@ -131,15 +133,3 @@ func block(addr netip.Addr) netip.Prefix {
 
 // plain returns addr without a zone, and an IPv4-mapped IPv6 address as IPv4.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
-
-func within(addr netip.Addr, prefixes []netip.Prefix) bool {
-	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
-}
-
-// unmapPrefix turns a prefix of IPv4-mapped IPv6 addresses into an IPv4 prefix.
-func unmapPrefix(p netip.Prefix) netip.Prefix {
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
-		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p
-}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/internal/internet"
 )
 
 func (cfg *Config) setDefaults() {
@@ -36,37 +38,24 @@ func (cfg *Config) setDefaults() {
 	if cfg.Refused == nil {
 		cfg.Refused = func(string) {}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	for d, preset := range map[*time.Duration]time.Duration{
-		&cfg.Timeout:      5 * time.Second,
-		&cfg.CheckTimeout: 900 * time.Millisecond,
-		&cfg.ReadTimeout:  5 * time.Second,
-		&cfg.WriteTimeout: 10 * time.Second,
-		&cfg.IdleTimeout:  30 * time.Second,
-	} {
-		if *d <= 0 {
-			*d = preset
-		}
-	}
-	for n, preset := range map[*int]int{
-		&cfg.MaxConnections: 8192, &cfg.MaxHandshakes: 1024, &cfg.MaxLookups: 64,
-		&cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4,
-	} {
-		if *n <= 0 {
-			*n = preset
-		}
-	}
-	if cfg.EventSlots == nil {
-		cfg.EventSlots = admission.NewShares(16)
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Second)
+	cfg.CheckTimeout = cmp.Or(cfg.CheckTimeout, 900*time.Millisecond)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, 5*time.Second)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 10*time.Second)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 30*time.Second)
+	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 8192)
+	cfg.MaxHandshakes = cmp.Or(cfg.MaxHandshakes, 1024)
+	cfg.MaxLookups = cmp.Or(cfg.MaxLookups, 64)
+	cfg.MaxBatches = cmp.Or(cfg.MaxBatches, 16)
+	cfg.MaxPrivacy = cmp.Or(cfg.MaxPrivacy, 4)
+	cfg.EventSlots = cmp.Or(cfg.EventSlots, admission.NewShares(16))
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
-		trusted[i] = unmapPrefix(p)
+		trusted[i] = internet.Unmap(p)
 	}
 	cfg.TrustedProxies = trusted
 }

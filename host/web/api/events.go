@@ -114,8 +114,7 @@ func (s *Server) answerEvents(work context.Context, c *fiber.Ctx, caller check.C
 		list.Events = append(list.Events, l)
 		list.Next = l.Sequence
 	}
-	s.answer(c.Context(), fasthttp.StatusOK, list)
-	return nil
+	return s.reply(c, list, nil)
 }
 
 // maxExactInt is the largest integer that every JSON reader represents exactly (RFC 8259 section 6).

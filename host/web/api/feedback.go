@@ -19,35 +19,17 @@ type Feedback interface {
 
 // giveFeedback serves POST /api/feedback.
 func (s *Server) giveFeedback(c *fiber.Ctx) error {
-	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
-		report, err := read(c.Request(), decodeReport)
-		if err != nil {
-			return err
-		}
-		return s.shared(s.events, caller, func() error {
-			kept, err := s.cfg.Feedback.Give(work, caller, report)
-			return s.reply(c, kept, err)
-		})
-	})
-}
-
-// revokedFeedback is the body of a successful DELETE /api/feedback.
-type revokedFeedback struct {
-	Ref     string `json:"ref"`
-	Revoked bool   `json:"revoked"`
+	report := func() (feedback.Report, error) { return read(c.Request(), decodeReport) }
+	return s.admitted(c, s.cfg.Timeout, inSlot(s, c, report, s.cfg.Feedback.Give))
 }
 
 // revokeFeedback serves DELETE /api/feedback?ref=chk_...
 func (s *Server) revokeFeedback(c *fiber.Ctx) error {
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		ref, err := once(c.Context().QueryArgs(), "ref", nil)
-		if err != nil {
-			return err
-		}
-		return s.shared(s.events, caller, func() error {
-			return s.reply(c, revokedFeedback{Ref: ref, Revoked: true}, s.cfg.Feedback.Revoke(work, caller, ref))
-		})
-	})
+	ref := func() (string, error) { return once(c.Context().QueryArgs(), "ref", nil) }
+	revoke := func(work context.Context, caller check.Caller, ref string) (map[string]any, error) {
+		return map[string]any{"ref": ref, "revoked": true}, s.cfg.Feedback.Revoke(work, caller, ref)
+	}
+	return s.keyed(c, inSlot(s, c, ref, revoke))
 }
 
 // decodeReport reads a report. At most one value may be given. Errors are of type invalidBody or *entity.InvalidError.

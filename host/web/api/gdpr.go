@@ -154,12 +154,6 @@ func (s *Server) erase(c *fiber.Ctx) error {
 	})
 }
 
-// namedSubject is the body of a successful POST /gdpr/subject.
-type namedSubject struct {
-	Subject string `json:"subject"`
-	Type    string `json:"type"`
-}
-
 // subject serves POST /gdpr/subject.
 func (s *Server) subject(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
@@ -171,7 +165,7 @@ func (s *Server) subject(c *fiber.Ctx) error {
 			return check.NoFieldError{}
 		}
 		name, err := s.cfg.Privacy.SubjectOf(work, caller, *whose.Entity)
-		return s.reply(c, namedSubject{Subject: name, Type: string(whose.Entity.Type)}, err)
+		return s.reply(c, map[string]any{"subject": name, "type": whose.Entity.Type}, err)
 	})
 }
 

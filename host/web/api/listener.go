@@ -6,12 +6,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/internal/internet"
 )
 
 // Closing a connection with unread data resets it, and the reset can destroy the response before the client reads it.
@@ -80,7 +82,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // name of its own, and it can take all slots. Loopback is a block like any other, as it is for the limits on requests:
 // a proxy on this machine must be configured too.
 func (l *listener) holder(peer net.Addr) string {
-	if at, err := netip.ParseAddrPort(peer.String()); err == nil && within(plain(at.Addr()), l.proxies) {
+	if at, err := netip.ParseAddrPort(peer.String()); err == nil && internet.Within(plain(at.Addr()), l.proxies) {
 		return peer.String()
 	}
 	return peerBlock(peer).String()
@@ -97,12 +99,8 @@ func (l *listener) Close() (err error) {
 
 // isTemporary reports whether accepting may succeed later.
 func isTemporary(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // conn is one client's connection. One goroutine reads and writes; another may call Close.
@@ -141,10 +139,8 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Close() (err error) {
 	c.once.Do(func() {
 		defer c.closed()
-		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() && half.CloseWrite() == nil {
-			if c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-				_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
-			}
+		if c.linger.Load() {
+			drain(c.Conn)
 		}
 		err = c.Conn.Close()
 	})

@@ -25,19 +25,15 @@ type Overrides interface {
 
 // addOverride serves POST /api/overrides.
 func (s *Server) addOverride(c *fiber.Ctx) error {
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		wanted, err := read(c.Request(), decodeOverride)
-		if err != nil {
-			return err
+	wanted := func() (override.Wanted, error) { return read(c.Request(), decodeOverride) }
+	add := func(work context.Context, caller check.Caller, w override.Wanted) (*override.Listed, error) {
+		added, err := s.cfg.Overrides.AddOverride(work, caller, w)
+		if err == nil {
+			added.Account = "" // the caller's
 		}
-		return s.shared(s.events, caller, func() error {
-			added, err := s.cfg.Overrides.AddOverride(work, caller, wanted)
-			if err == nil {
-				added.Account = "" // the caller's
-			}
-			return s.reply(c, added, err)
-		})
-	})
+		return added, err
+	}
+	return s.keyed(c, inSlot(s, c, wanted, add))
 }
 
 // listOverrides serves GET /api/overrides.
@@ -56,27 +52,16 @@ func (s *Server) listOverrides(c *fiber.Ctx) error {
 	})
 }
 
-// removedOverride is the body of a successful DELETE /api/overrides.
-type removedOverride struct {
-	ID      string `json:"id"`
-	Removed bool   `json:"removed"`
-}
-
 // removeOverride serves DELETE /api/overrides?id=ovr_...
 func (s *Server) removeOverride(c *fiber.Ctx) error {
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		id, err := once(c.Context().QueryArgs(), "id", nil)
-		if err == nil {
-			err = override.ValidateID(id)
-		}
-		if err != nil {
-			return err
-		}
-		return s.shared(s.events, caller, func() error {
-			err := s.cfg.Overrides.RemoveOverride(work, caller, id)
-			return s.reply(c, removedOverride{ID: id, Removed: true}, err)
-		})
-	})
+	id := func() (string, error) {
+		validate := func(_, id string) error { return override.ValidateID(id) }
+		return once(c.Context().QueryArgs(), "id", validate)
+	}
+	remove := func(work context.Context, caller check.Caller, id string) (map[string]any, error) {
+		return map[string]any{"id": id, "removed": true}, s.cfg.Overrides.RemoveOverride(work, caller, id)
+	}
+	return s.keyed(c, inSlot(s, c, id, remove))
 }
 
 // decodeOverride reads an override. Errors are of type invalidBody or *entity.InvalidError.

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 )
 
 // document is the OpenAPI description of every endpoint. Tests validate requests and responses against it.
@@ -23,11 +22,7 @@ func (s *Server) openAPI(c *fiber.Ctx) error {
 
 // health reports that the process responds. It checks nothing else, so that a database outage does not restart hosts.
 func (s *Server) health(c *fiber.Ctx) error {
-	s.answer(c.Context(), fasthttp.StatusOK, struct {
-		Status  string `json:"status"`
-		Version string `json:"version"`
-	}{"ok", s.cfg.Version})
-	return nil
+	return s.reply(c, map[string]string{"status": "ok", "version": s.cfg.Version}, nil)
 }
 
 var errDraining = errors.New("shutting down")
@@ -40,10 +35,7 @@ func (s *Server) ready(c *fiber.Ctx) error {
 	if err := s.cfg.Ready(); err != nil {
 		return &notReady{err}
 	}
-	s.answer(c.Context(), fasthttp.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ready"})
-	return nil
+	return s.reply(c, map[string]string{"status": "ready"}, nil)
 }
 
 const providerPath = "/api/billing/stripe"
@@ -62,11 +54,6 @@ func (s *Server) providerEvent(c *fiber.Ctx) error {
 	work, cancel := s.work()
 	defer cancel()
 	signature := string(c.Request().Header.Peek("Stripe-Signature"))
-	if err := s.cfg.ProviderEvent(work, bytes.Clone(c.Request().Body()), signature); err != nil {
-		return err
-	}
-	s.answer(c.Context(), fasthttp.StatusOK, struct {
-		Received bool `json:"received"`
-	}{true})
-	return nil
+	err = s.cfg.ProviderEvent(work, bytes.Clone(c.Request().Body()), signature)
+	return s.reply(c, map[string]bool{"received": true}, err)
 }

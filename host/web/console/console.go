@@ -26,6 +26,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/docs"
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/decision"
@@ -68,12 +69,6 @@ type Receipts interface {
 		receipt json.RawMessage, proved bool, err error)
 }
 
-// Slots limits what runs at once; *admission.Shares implements it.
-type Slots interface {
-	// Take takes a slot until release is called. The error says that too many are taken.
-	Take(holder string) (release func(), err error)
-}
-
 // Sealer encrypts cookies with a key that neither clients nor the database have. Context separates kinds of cookies.
 type Sealer interface {
 	Seal(plain []byte, context string) []byte
@@ -95,10 +90,10 @@ type Config struct {
 	Feedback  Feedback
 	Receipts  Receipts
 	// Downloads limits the downloads of checks that run at once, by account.
-	Downloads Slots
+	Downloads *admission.Shares
 	// LookUps limits the look-ups of sessions that run at once, by the client's address block, and Pages the pages of
 	// customers who are signed in, by account or, for free accounts, by network.
-	LookUps, Pages Slots
+	LookUps, Pages *admission.Shares
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
 	// to the customer.
 	Webhook func(url string) (string, error)

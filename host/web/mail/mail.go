@@ -90,11 +90,9 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 		if err == nil || !again || attempt == len(s.pauses) {
 			return err
 		}
-		timer := time.NewTimer(s.pauses[attempt])
 		select {
-		case <-timer.C:
+		case <-time.After(s.pauses[attempt]):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}
