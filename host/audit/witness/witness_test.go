@@ -40,8 +40,7 @@ func grow(tb testing.TB, n, fork int64) *history {
 		if i >= fork {
 			leaf += " of the fork"
 		}
-		hashes := expect.Value(tlog.StoredHashes(i, []byte(leaf), h))(tb)
-		h.hashes = append(h.hashes, hashes...)
+		h.hashes = append(h.hashes, expect.Value(tlog.StoredHashes(i, []byte(leaf), h))(tb)...)
 	}
 	return h
 }

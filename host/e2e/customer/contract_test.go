@@ -64,9 +64,7 @@ func TestService(t *testing.T) {
 		"8 plans cover types, batches, webhooks and privacy":                       testPlans,
 		"bodies": testBodies, "clients": testClients, "installed clients": testInstalledClients,
 		"examples": testExamples, "receivers": testReceivers, "Stripe": testStripe,
-	}, func(t *testing.T, test func(*testing.T, *service)) {
-		test(t, s)
-	})
+	}, func(t *testing.T, test func(*testing.T, *service)) { test(t, s) })
 }
 
 // account returns a key of a new account on a plan.
