@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/registry/sealed"
@@ -50,12 +48,8 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		data := expect.Value(os.ReadFile(file))(t)
-		put(t, root, "sdk/"+filepath.Base(file), string(data))
+	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) { // its tests are no sources
+		put(t, root, "sdk/"+filepath.Base(file), string(expect.Value(os.ReadFile(file))(t)))
 	}
 	cache := expect.Value(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
 	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
@@ -119,9 +113,7 @@ func TestBuildCache(t *testing.T) {
 	t.Parallel()
 	needsCompiler(t)
 	s := checkout(t)
-	if _, err := cached(s); err == nil {
-		t.Fatal("an empty cache returned a module")
-	}
+	expect.Failure(t, expect.ErrorOf(cached(s)), "an empty cache returned a module")
 	first := build(t, s)
 	before := cacheFiles(t, s)
 	expect.Must(t, len(before) == 1, "the cache contains %v", keys(before))
@@ -220,8 +212,8 @@ func TestBuildAll(t *testing.T) {
 	expect.Must(t, err == nil && len(modules) == 2 && modules[0].Manifest.Name == "second" &&
 		modules[1].Manifest.Name == "tiny", "built %d modules: %v", len(modules), err)
 	slices.Sort(names)
-	diff := cmp.Diff([]string{"second", "tiny"}, names)
-	expect.That(t, diff == "" && slices.Equal(counts, []int{1, 2}), "progress %v (-want +got):\n%s", counts, diff)
+	expect.NoDiff(t, "the plugins", []string{"second", "tiny"}, names)
+	expect.NoDiff(t, "progress", []int{1, 2}, counts)
 
 	put(t, s.Root, "plugins/second/main.go", pluginSource+"\nvar x int = \"no number\"\n")
 	put(t, s.Root, "plugins/third/manifest.json", "{}")

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -201,16 +199,14 @@ func TestDiffManifests(t *testing.T) {
 
 func TestSections(t *testing.T) {
 	t.Parallel()
-	got, err := registry.Sections([]byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00"))
-	diff := cmp.Diff([]registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}, got)
-	expect.That(t, err == nil && diff == "", "%v (-want +got):\n%s", err, diff)
+	got := expect.Value(registry.Sections([]byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00")))(t)
+	expect.NoDiff(t, "sections", []registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}, got)
 	for name, text := range map[string]string{
 		"not a module":             "abc",
 		"a section beyond the end": header + "\x01\x05a",
 		"a name beyond the end":    header + "\x00\x01\x05",
 	} {
-		got, err := registry.Sections([]byte(text))
-		expect.That(t, err != nil, "%s: %v", name, got)
+		expect.Failure(t, expect.ErrorOf(registry.Sections([]byte(text))), "%s: read", name)
 	}
 }
 

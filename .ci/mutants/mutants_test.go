@@ -60,8 +60,7 @@ func TestFind(t *testing.T) {
 	for _, m := range mutants {
 		got = append(got, fmt.Sprintf("%d %s: %s", m.Line, m.Kind, m.After))
 		changed := apply([]byte(sample), m.edits)
-		_, err := parser.ParseFile(token.NewFileSet(), "p.go", changed, 0)
-		expect.NoError(t, err)
+		expect.NoError(t, expect.ErrorOf(parser.ParseFile(token.NewFileSet(), "p.go", changed, 0)))
 		expect.Equal(t, m.Kind+": lines", strings.Count(string(changed), "\n"), strings.Count(sample, "\n"))
 		expect.That(t, m.Kind != kindLock || !strings.Contains(string(changed), "ock()"),
 			"calls of the mutex are left:\n%s", changed)

@@ -46,8 +46,7 @@ func TestRotation(t *testing.T) {
 		expect.That(t, (err != nil) == bySecond, "%s: the first key alone: %v", name, err)
 		expect.That(t, len(first.Statements()) == 0 && len(key.Statements()) == 1 && key.Origin(1) == first.Origin(1),
 			"%s: %v, %v", name, first.Statements(), key.Statements())
-		promise := audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated}
-		opened, err := key.OpenPromise(must(s.SignPromise(promise)))
+		opened, err := key.OpenPromise(must(s.SignPromise(audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated})))
 		expect.That(t, err == nil && opened.Replaced.IsZero() == (test.uses&audit.Records == 0 || !test.replaced),
 			"%s: %+v, %v", name, opened, err)
 		anchor := must(s.Anchor(cut))
@@ -102,8 +101,7 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		"another log":         {[]string{strings.Replace(second, "assay/5", "assay/6", 1)}, "does not introduce"},
 		"nothing":             {[]string{""}, "does not introduce"},
 	} {
-		first := audit.NewSigner(origin, sequence(0, 32)).Public
-		key, err := first.With(test.statements)
+		key, err := audit.NewSigner(origin, sequence(0, 32)).Public.With(test.statements)
 		if test.reason != "" {
 			expect.ErrorText(t, name, err, test.reason)
 		} else if err != nil || !slices.Equal(key.Statements(), []string{second, third}) {

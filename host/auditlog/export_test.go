@@ -39,16 +39,14 @@ func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) 
 	_ = expect.Value(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
 	k.record(t, storetest.Decided(caller, e, "allow"))
 	expect.NoError(t, k.SignHeads(t.Context()))
-	outside = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
-	return k, writeExport(t, k), outside
+	return k, writeExport(t, k), ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 }
 
 func writeExport(t *testing.T, k *Keeper) []byte {
 	t.Helper()
 	var export bytes.Buffer
 	expect.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
-		_, err := WriteExport(ctx, log, k.Signer.Public, k.Store.Now(), &export, func(int64) {})
-		return err
+		return expect.ErrorOf(WriteExport(ctx, log, k.Signer.Public, k.Store.Now(), &export, func(int64) {}))
 	}))
 	return export.Bytes()
 }

@@ -149,8 +149,7 @@ func TestSubmission(t *testing.T) {
 	other := submitterOf(t, k, one, two)
 	other.turn(t.Context())
 	wantWitnesses(t, k, "one.example two.example", one, two)
-	size := newestTree(t, k).Size
-	expect.NoError(t, other.outlets[0].judge(t.Context(), 0, &witness.AheadError{Size: size}))
+	expect.NoError(t, other.outlets[0].judge(t.Context(), 0, &witness.AheadError{Size: newestTree(t, k).Size}))
 	signMore(t, k, func() { fill(t, db, 7) })
 	s.turn(t.Context())
 	one.stop() // the signature of the first host is enough

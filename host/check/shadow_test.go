@@ -284,9 +284,7 @@ func TestCanary(t *testing.T) {
 			continue
 		}
 		f.caller.Account = account
-		if d := f.mustCheck(t, aDomain); d.Revision != l.Revision {
-			t.Errorf("%s was scored by revision %d, then by %d", account, l.Revision, d.Revision)
-		}
+		expect.Equal(t, account+" is scored by revision", f.mustCheck(t, aDomain).Revision, l.Revision)
 		answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, nil)
 		expect.That(t, err == nil && answers[0].Decision.Revision == l.Revision, "%s in a batch: %+v, %v", account,
 			answers, err)

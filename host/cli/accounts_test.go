@@ -62,8 +62,7 @@ func TestAccountsCommands(t *testing.T) {
 		signin.Origin{})), signin.ErrUnknown)
 	for _, command := range []string{"sign-in-link acct_nobody", "sign-out acct_nobody", "quota acct_nobody --checks 1",
 		"suspend acct_nobody --reason x", "resume acct_nobody --reason x"} {
-		args := append([]string{"accounts"}, strings.Fields(command)...)
-		code, text := hosttest.Failing(t, dir, database, args...)
+		code, text := hosttest.Failing(t, dir, database, append([]string{"accounts"}, strings.Fields(command)...)...)
 		expect.That(t, code == 1 && strings.Contains(text, "there is no such account"), "%s: exit code %d, printed %s",
 			command, code, text)
 	}
@@ -234,8 +233,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	kept := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain).Ref
 	hosttest.WantRefusal(t, "resending to a disabled endpoint", dir, database, nil, []string{"webhooks", "resend",
 		kept}, "enable it first")
-	endpoints = hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
-	e := endpoints[0]
+	e := hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]
 	expect.That(t, e.State == "disabled" && e.DisabledAt != nil && e.FailingSince != nil && e.DisabledReason != nil &&
 		*e.DisabledReason == "failing", "disabled endpoint: %+v", e)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "list"), "disabled since 20")

@@ -72,8 +72,7 @@ func TestFeedsSubscribe(t *testing.T) {
 		for i := range names {
 			fmt.Fprintf(&text, "name%d.example\n", i)
 		}
-		s := text.String()
-		list.Store(&s)
+		list.Store(new(text.String()))
 	}
 	publish(300)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -207,8 +207,7 @@ func TestSecretRotation(t *testing.T) {
 	a, b := hosttest.OpenStore(t, first, database), hosttest.OpenStore(t, hosttest.OwnSecrets(t, first), database)
 	old := hosttest.OpenStore(t, third, database)
 	open := func(by, sealed *installation.Backend) error {
-		_, err := by.Keys.Open(sealed.Keys.Seal([]byte("x"), "id"), "id")
-		return err
+		return expect.ErrorOf(by.Keys.Open(sealed.Keys.Seal([]byte("x"), "id"), "id"))
 	}
 	for _, by := range []*installation.Backend{a, b, old} {
 		for _, other := range []*installation.Backend{a, b, old} {

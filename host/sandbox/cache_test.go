@@ -97,29 +97,25 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 		t.Helper()
 		expect.NoError(t, os.WriteFile(file, content, 0o600))
 	}
-	for name, alter := range map[string]func(t *testing.T, file string){
+	expect.Each(t, map[string]func(t *testing.T, file string){
 		"not sealed": func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
 		"sealed file of another module": func(t *testing.T, file string) {
 			elsewhere, g := cacheDir(t), signalling(99, codeOne, "Because")
 			closePlugin(t, open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest())))
 			write(t, file, expect.Value(os.ReadFile(compiled(t, elsewhere)))(t))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir, m := cacheDir(t), sevenPoints(t)
-			run(t, dir, m)
-			alter(t, compiled(t, dir))
-			expect.Equal(t, "logged", run(t, dir, m), "")
-			cache := sandboxWithCache(t, dir).cache
-			code := cache.read(cache.name(m, limitsOf(m)))
-			expect.Must(t, code != nil && inode(t, compiled(t, dir)).Mode().IsRegular(),
-				"the altered file still exists")
-			if metered, err := instrument(m); err != nil || code.module != sha256.Sum256(metered.Wasm) {
-				t.Errorf("the cache has code of another module, %v", err)
-			}
-		})
-	}
+	}, func(t *testing.T, alter func(t *testing.T, file string)) {
+		dir, m := cacheDir(t), sevenPoints(t)
+		run(t, dir, m)
+		alter(t, compiled(t, dir))
+		expect.Equal(t, "logged", run(t, dir, m), "")
+		cache := sandboxWithCache(t, dir).cache
+		code := cache.read(cache.name(m, limitsOf(m)))
+		expect.Must(t, code != nil && inode(t, compiled(t, dir)).Mode().IsRegular(), "the altered file still exists")
+		if metered, err := instrument(m); err != nil || code.module != sha256.Sum256(metered.Wasm) {
+			t.Errorf("the cache has code of another module, %v", err)
+		}
+	})
 }
 
 // An attacker who can write the cache folder places code while the host compiles: in the folder, and in every folder

@@ -75,8 +75,7 @@ func TestFailureChangesNoOtherCall(t *testing.T) {
 				expect.Equal(t, "the score", quiet.Score, 10)
 				before, started := p.idleInstance(), starts(p)
 				for range 5 {
-					_, err := p.Score(t.Context(), facts("example.org", test.mode))
-					failure := failureOf(t, err)
+					failure := failureOf(t, expect.ErrorOf(p.Score(t.Context(), facts("example.org", test.mode))))
 					expect.Must(t, failure.Reason == test.reason && strings.Contains(failure.Err.Error(), test.text) &&
 						failure.Output.Text == test.output, "%v with output %q, want %s with %q", failure,
 						failure.Output.Text, test.reason, test.text)

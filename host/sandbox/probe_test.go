@@ -27,9 +27,7 @@ func TestProbe(t *testing.T) {
 	expect.Each(t, map[string]func(*testing.T){
 		"sees only its facts": pr.seesOnlyItsFacts, "recurses": pr.recurses, "keeps facts": pr.keepsFacts,
 		"is traced": pr.traces, "has a skeleton": pr.hasSkeleton,
-	}, func(t *testing.T, test func(*testing.T)) {
-		test(t)
-	})
+	}, func(t *testing.T, test func(*testing.T)) { test(t) })
 }
 
 type seen struct {

@@ -39,8 +39,7 @@ func TestFact(t *testing.T) {
 		logBuffer := concat(i32Const(0), i32Const(bufferAt), i32Const(16), callFunc(fnLog))
 		p := openGuest(t, g.scoring(fill, g.fact(test.fact, test.capacity), localSet(0), logBuffer,
 			localGet(0), i32Const(1000), opAdd))
-		_, err := p.Score(t.Context(), facts(test.value, "brisk"))
-		failure := failureOf(t, err)
+		failure := failureOf(t, expect.ErrorOf(p.Score(t.Context(), facts(test.value, "brisk"))))
 		want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want)
 		expect.That(t, failure.Reason == check.Trap && strings.Contains(failure.Err.Error(), want), "%v, want %s",
 			failure, want)
@@ -72,8 +71,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 		g := newGuest()
 		g.text("entity.value")
 		p := openIn(t, box, pack(t, g.scoring(body, returnScored).encode(), manifest()))
-		_, err := p.Score(t.Context(), facts("example.org", ""))
-		failure := failureOf(t, err)
+		failure := failureOf(t, expect.ErrorOf(p.Score(t.Context(), facts("example.org", ""))))
 		expect.That(t, failure.Reason == check.Trap &&
 			strings.Contains(failure.Err.Error(), "outside its memory of 65536"), "%s: %v", what, failure)
 	}
@@ -226,8 +224,7 @@ func TestLogIsLimited(t *testing.T) {
 		"format verbs":     {logging("%s%n%!d(MISSING)"), "%s%n%!d(MISSING)\n"},
 	}, func(t *testing.T, test testCase) {
 		p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: test.wasm, memoryMB: 64}.module())
-		_, err := p.Score(t.Context(), facts("x", ""))
-		got := failureOf(t, err).Output.Text
+		got := failureOf(t, expect.ErrorOf(p.Score(t.Context(), facts("x", "")))).Output.Text
 		expect.That(t, got == test.want, "%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
 	})
 }
@@ -282,8 +279,7 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 		g := newGuest().importing(wasiExitImport)
 		p := openGuest(t, g.scoring(g.log(spelled), i32Const(4), g.text(spelled+"\n"), callFunc(fnLog),
 			c.code(g), returnScored))
-		_, err := p.Score(t.Context(), facts(testEntity, ""))
-		failure := failureOf(t, err)
+		failure := failureOf(t, expect.ErrorOf(p.Score(t.Context(), facts(testEntity, ""))))
 		expect.Equal(t, "Error", failure.Error(), c.want)
 		want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
 		expect.Equal(t, "output", failure.Output, want)

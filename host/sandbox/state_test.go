@@ -175,9 +175,7 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 		recursing := strings.Repeat("d", depth)
 		first := outcome(openIn(t, box, m), recursing)
 		outcome(p, "wide")
-		if got := outcome(p, recursing); got != first {
-			t.Errorf("%d calls deep: %s on a new instance, %s after another call", 2000*depth, first, got)
-		}
+		expect.Equal(t, fmt.Sprint(2000*depth, " calls deep, after another call"), outcome(p, recursing), first)
 		trapped = trapped || first == string(check.Trap)
 	}
 	expect.That(t, trapped, "no recursion was too deep, so the test proves nothing")

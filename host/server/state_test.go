@@ -154,8 +154,7 @@ func TestDemoKeyThatOthersCanRead(t *testing.T) {
 	_, err := demoKey(t.Context(), &installation.Config{DataDir: dir}, nil)
 	expect.ErrorText(t, "a key that a group can read", err, file+" (mode 640): run chmod 600 "+file)
 	expect.NoError(t, os.Chmod(file, 0o600))
-	key := expect.Value(demoKey(t.Context(), &installation.Config{DataDir: dir}, nil))(t)
-	expect.Equal(t, "key", key, "assay_x")
+	expect.Equal(t, "key", expect.Value(demoKey(t.Context(), &installation.Config{DataDir: dir}, nil))(t), "assay_x")
 }
 
 func TestParts(t *testing.T) {
@@ -223,8 +222,7 @@ func TestSeat(t *testing.T) {
 	start := func(dir, id string, wanted ...string) *seat {
 		t.Helper()
 		h := &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store}
-		_, err := openSeat(ctx, h)
-		expect.NoError(t, err)
+		expect.NoError(t, expect.ErrorOf(openSeat(ctx, h)))
 		t.Cleanup(func() { _ = h.seat.file.Close() })
 		expect.NoError(t, expect.ErrorOf(noteHost(ctx, h)))
 		expect.NoError(t, expect.ErrorOf(b.Store.BeatHost(ctx, id, id, fleet.State{})))

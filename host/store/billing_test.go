@@ -13,6 +13,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	is "assay/registry/expect"
 )
 
 // beginCheckout begins a checkout of the plan in a browser with other tabs; account is "" for a new customer.
@@ -117,24 +118,21 @@ func TestApplySubscriptionChanges(t *testing.T) {
 		plan   string
 		want   string
 	}
-	for name, steps := range map[string][]step{
+	is.Each(t, map[string][]step{
 		"ended by unpaid, restored by a payment": {{billing.PastDue, "", "starter 150"}, {billing.Unpaid, "", "ended"},
 			{billing.Active, "", "starter 150"}},
 		"paused and resumed":      {{billing.Paused, "", "ended"}, {billing.Active, "", "starter 150"}},
 		"cancelled permanently":   {{billing.Canceled, "", "ended"}, {billing.Active, "", "ended"}},
 		"upgraded and downgraded": {{billing.Active, "pro", "pro 1500"}, {billing.Active, "starter", "starter 150"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, claim := bought(t, s, "starter")
-			for i, step := range steps {
-				sub := subscriptionOf(c, step.status)
-				sub.Checkout, sub.Plan = "", step.plan
-				apply(t, s, sub, sub) // every event arrives twice
-				expect(t, fmt.Sprintf("after step %d", i), keyStatus(t, s, claim.Key), step.want)
-			}
-		})
-	}
+	}, func(t *testing.T, steps []step) {
+		c, claim := bought(t, s, "starter")
+		for i, step := range steps {
+			sub := subscriptionOf(c, step.status)
+			sub.Checkout, sub.Plan = "", step.plan
+			apply(t, s, sub, sub) // every event arrives twice
+			expect(t, fmt.Sprintf("after step %d", i), keyStatus(t, s, claim.Key), step.want)
+		}
+	})
 }
 
 // What is stored last was read last: a reading that another one overtakes is repeated.

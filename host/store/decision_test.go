@@ -17,6 +17,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	is "assay/registry/expect"
 )
 
 // searched returns the references of all pages of a search that reads a few records at a time, and the number of pages.
@@ -61,10 +62,11 @@ func TestSearchChecks(t *testing.T) {
 		}
 		return strings.Compare(b.Decision.Ref, a.Decision.Ref)
 	})
-	for name, test := range map[string]struct {
+	type testCase struct {
 		q       decision.Query
 		matches func(r check.Record) bool
-	}{
+	}
+	is.Each(t, map[string]testCase{
 		"all": {decision.Query{}, func(check.Record) bool { return true }},
 		"a verdict": {decision.Query{Verdict: check.Block},
 			func(r check.Record) bool { return r.Decision.Verdict == check.Block }},
@@ -80,24 +82,21 @@ func TestSearchChecks(t *testing.T) {
 		"a value and a verdict": {decision.Query{Entity: &shop, Verdict: check.Review},
 			func(r check.Record) bool { return r.Entity.Value == shop.Value && r.Decision.Verdict == check.Review }},
 		"nothing": {decision.Query{Key: theirs.Key}, func(check.Record) bool { return false }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var want []string
-			for _, r := range all {
-				if test.matches(r) {
-					want = append(want, r.Decision.Ref)
-				}
+	}, func(t *testing.T, test testCase) {
+		var want []string
+		for _, r := range all {
+			if test.matches(r) {
+				want = append(want, r.Decision.Ref)
 			}
-			for _, size := range [][2]int{{100, 1000}, {5, 1000}, {1, 7}, {3, 3}, {100, 24}} {
-				test.q.Limit = size[0]
-				got, pages := searched(t, s, mine, test.q, size[1])
-				noDiff(t, fmt.Sprintf("%d per page, reading %d", size[0], size[1]), want, got)
-				most := 2 + len(all)/min(size[0], size[1])
-				holds(t, pages <= most, "%d pages, want at most %d", pages, most)
-			}
-		})
-	}
+		}
+		for _, size := range [][2]int{{100, 1000}, {5, 1000}, {1, 7}, {3, 3}, {100, 24}} {
+			test.q.Limit = size[0]
+			got, pages := searched(t, s, mine, test.q, size[1])
+			noDiff(t, fmt.Sprintf("%d per page, reading %d", size[0], size[1]), want, got)
+			most := 2 + len(all)/min(size[0], size[1])
+			holds(t, pages <= most, "%d pages, want at most %d", pages, most)
+		}
+	})
 }
 
 // A page that was read stays the start of the next one although its last check is erased.

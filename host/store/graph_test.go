@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	is "assay/registry/expect"
 )
 
 // node returns the hash of a node in hexadecimal.
@@ -43,68 +44,65 @@ func graphRow(t *testing.T, s *Store, query string, args ...any) string {
 // Sightings add up within a batch and across batches, separately for each account.
 func TestSightingsAddUp(t *testing.T) {
 	t.Parallel()
-	for name, together := range map[string]bool{"in one batch": true, "in batches of one": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(t, nil)
-			var sizes sizes
-			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-			mine, theirs := newCaller(t, s, plan(t, "pro", 100)), newCaller(t, s, plan(t, "pro", 100))
-			email := parse(t, entity.Email, "jane@mail.example.co.uk")
-			domain := parse(t, entity.Domain, "shop.example.co.uk")
-			phone := parse(t, entity.Phone, "+4915123456789")
-			minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
-			blocked := at(decided(mine, email, check.Block), minute(5))
-			blocked.Linked = []entity.Entity{domain, phone}
-			twice := at(decided(theirs, phone, check.Allow), minute(4))
-			twice.Linked = []entity.Entity{phone}
-			records := []check.Record{
-				blocked,
-				at(decided(mine, email, check.Review), minute(9)),
-				at(decided(mine, email, check.Allow), minute(2)), // recorded out of order
-				at(decided(mine, domain, check.Allow), minute(3)),
-				at(decided(theirs, email, check.Block), minute(4)),
-				twice,
+	is.Each(t, map[string]bool{"in one batch": true, "in batches of one": false}, func(t *testing.T, together bool) {
+		s := newStore(t, nil)
+		var sizes sizes
+		l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
+		mine, theirs := newCaller(t, s, plan(t, "pro", 100)), newCaller(t, s, plan(t, "pro", 100))
+		email := parse(t, entity.Email, "jane@mail.example.co.uk")
+		domain := parse(t, entity.Domain, "shop.example.co.uk")
+		phone := parse(t, entity.Phone, "+4915123456789")
+		minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+		blocked := at(decided(mine, email, check.Block), minute(5))
+		blocked.Linked = []entity.Entity{domain, phone}
+		twice := at(decided(theirs, phone, check.Allow), minute(4))
+		twice.Linked = []entity.Entity{phone}
+		records := []check.Record{
+			blocked,
+			at(decided(mine, email, check.Review), minute(9)),
+			at(decided(mine, email, check.Allow), minute(2)), // recorded out of order
+			at(decided(mine, domain, check.Allow), minute(3)),
+			at(decided(theirs, email, check.Block), minute(4)),
+			twice,
+		}
+		if together {
+			noError(t, errors.Join(inOneBatch(t, s.url, l, s.PublicCaller(), records)...))
+			sizes.want(t, 1, len(records))
+		} else {
+			for _, r := range records {
+				noError(t, l.Append(t.Context(), r))
 			}
-			if together {
-				noError(t, errors.Join(inOneBatch(t, s.url, l, s.PublicCaller(), records)...))
-				sizes.want(t, 1, len(records))
-			} else {
-				for _, r := range records {
-					noError(t, l.Append(t.Context(), r))
-				}
-			}
-			noError(t, s.CatchUp(t.Context()))
-			for _, n := range []struct{ kind, value, want string }{
-				{"email", email.Value, "3 checks, 1 blocked, 1 reviewed, 12:05 to 12:09"},
-				{"maildomain", "mail.example.co.uk", "3 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
-				{"domain", domain.Value, "2 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
-				{"registrable", "example.co.uk", "5 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
-				{"phone", phone.Value, "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
-				{"range", "4915123", "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
-			} {
-				expect(t, "sighting", sightingOf(t, s, mine.Account, n.kind, n.value), n.kind+": "+n.want)
-			}
-			expect(t, "another account's sighting", sightingOf(t, s, theirs.Account, "email",
-				email.Value), "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04")
-			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
-			maildomain, registrable := node("maildomain", "mail.example.co.uk"), node("registrable", "example.co.uk")
-			for name, link := range map[string]struct{ account, a, b, want string }{
-				"email and mail domain":         {mine.Account, e, maildomain, "3, 12:09"},
-				"email and registrable domain":  {mine.Account, e, registrable, "3, 12:09"},
-				"email and the domain with it":  {mine.Account, e, d, "1, 12:05"},
-				"email and the phone with it":   {mine.Account, e, p, "1, 12:05"},
-				"an entity and itself":          {theirs.Account, p, p, "0 rows"},
-				"domain and registrable domain": {mine.Account, d, registrable, "2, 12:05"},
-				"phone and its range":           {mine.Account, p, node("range", "4915123"), "1, 12:05"},
-				"domain and phone, both linked": {mine.Account, d, p, "0 rows"},
-				"another account's":             {theirs.Account, e, maildomain, "1, 12:04"},
-			} {
-				expect(t, name, linkOf(t, s, link.account, link.a, link.b), link.want)
-			}
-			verifyLedger(t, s)
-		})
-	}
+		}
+		noError(t, s.CatchUp(t.Context()))
+		for _, n := range []struct{ kind, value, want string }{
+			{"email", email.Value, "3 checks, 1 blocked, 1 reviewed, 12:05 to 12:09"},
+			{"maildomain", "mail.example.co.uk", "3 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
+			{"domain", domain.Value, "2 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
+			{"registrable", "example.co.uk", "5 checks, 0 blocked, 0 reviewed, 12:05 to 12:09"},
+			{"phone", phone.Value, "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
+			{"range", "4915123", "1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05"},
+		} {
+			expect(t, "sighting", sightingOf(t, s, mine.Account, n.kind, n.value), n.kind+": "+n.want)
+		}
+		expect(t, "another account's sighting", sightingOf(t, s, theirs.Account, "email",
+			email.Value), "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04")
+		e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
+		maildomain, registrable := node("maildomain", "mail.example.co.uk"), node("registrable", "example.co.uk")
+		for name, link := range map[string]struct{ account, a, b, want string }{
+			"email and mail domain":         {mine.Account, e, maildomain, "3, 12:09"},
+			"email and registrable domain":  {mine.Account, e, registrable, "3, 12:09"},
+			"email and the domain with it":  {mine.Account, e, d, "1, 12:05"},
+			"email and the phone with it":   {mine.Account, e, p, "1, 12:05"},
+			"an entity and itself":          {theirs.Account, p, p, "0 rows"},
+			"domain and registrable domain": {mine.Account, d, registrable, "2, 12:05"},
+			"phone and its range":           {mine.Account, p, node("range", "4915123"), "1, 12:05"},
+			"domain and phone, both linked": {mine.Account, d, p, "0 rows"},
+			"another account's":             {theirs.Account, e, maildomain, "1, 12:04"},
+		} {
+			expect(t, name, linkOf(t, s, link.account, link.a, link.b), link.want)
+		}
+		verifyLedger(t, s)
+	})
 }
 
 // What is forgotten stays forgotten, whether its contribution waits or a host has read it already.

@@ -25,6 +25,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	is "assay/registry/expect"
 )
 
 // The large form is -key-changes 60 -list-names 500000 -v, and logs the longest waits.
@@ -221,13 +222,14 @@ func goBackTo(t *testing.T, conn *pgx.Conn, seq int) {
 // contains. What was erased or pruned by the rules is not missed.
 func TestDatabaseThatWentBack(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		change string
 		erase  bool // the last one
 		backTo int  // the last record that is left; 0: all are
 		others int  // checks that another host records then
 		lost   int  // records, at the end
-	}{
+	}
+	is.Each(t, map[string]testCase{
 		"nothing happened":           {change: "SELECT"},
 		"another host recorded more": {change: "SELECT", others: 1},
 		"the last record was erased": {change: "SELECT", erase: true},
@@ -238,43 +240,40 @@ func TestDatabaseThatWentBack(t *testing.T) {
 			UPDATE audit_heads SET seq = 0, hash = '\x%x'`, audit.Genesis(0).Hash), lost: 4},
 		"the last one is lost, and another host recorded as many": {change: "SELECT", backTo: 3, others: 1, lost: 1},
 		"the last one is lost, and another host recorded more":    {change: "SELECT", backTo: 3, others: 3, lost: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{Host: "one"})
-			refs := listOf(4, func(int) string { return appendOne(t, l, allowed(t, caller)) })
-			conn := session(t, s.url)
-			exec(t, conn, test.change)
-			if test.erase {
-				erase(t, s, caller, privacy.Selector{Ref: refs[3]})
-			}
-			if test.backTo > 0 {
-				goBackTo(t, conn, test.backTo)
-			}
-			other := ledgerOn(t, s, LedgerConfig{})
-			for range test.others {
-				appendOne(t, other, allowed(t, caller))
-			}
-			records := one[int](t, s, "SELECT count(*) FROM audit_records")
-			err := l.Append(t.Context(), allowed(t, caller))
-			noError(t, l.Compare(t.Context()))
-			losses := must(s.Losses(t.Context()))(t)
-			if test.lost == 0 {
-				noError(t, err)
-				expect(t, "losses", len(losses), 0)
-				return
-			}
-			holds(t, isRefusal(err) && errors.Is(err, errRecordsLost), "the next check: %v", err)
-			expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
-			mustHold(t, len(losses) == 1, "losses: %+v", losses)
-			found, kept := losses[0], len(refs)-test.lost
-			holds(t, slices.Equal(found.Refs, refs[kept:]) && found.Survived == int64(kept) && found.Seq == 4 &&
-				found.Host == "one", "found %+v, want the references %q", found, refs[kept:])
-			s.Probe(t.Context())
-			problems := s.Problems()
-			holds(t, problems[len(problems)-1].Part == "audit", "the host's problems are %+v", problems)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		s, l, caller := newLedger(t, nil, LedgerConfig{Host: "one"})
+		refs := listOf(4, func(int) string { return appendOne(t, l, allowed(t, caller)) })
+		conn := session(t, s.url)
+		exec(t, conn, test.change)
+		if test.erase {
+			erase(t, s, caller, privacy.Selector{Ref: refs[3]})
+		}
+		if test.backTo > 0 {
+			goBackTo(t, conn, test.backTo)
+		}
+		other := ledgerOn(t, s, LedgerConfig{})
+		for range test.others {
+			appendOne(t, other, allowed(t, caller))
+		}
+		records := one[int](t, s, "SELECT count(*) FROM audit_records")
+		err := l.Append(t.Context(), allowed(t, caller))
+		noError(t, l.Compare(t.Context()))
+		losses := must(s.Losses(t.Context()))(t)
+		if test.lost == 0 {
+			noError(t, err)
+			expect(t, "losses", len(losses), 0)
+			return
+		}
+		holds(t, isRefusal(err) && errors.Is(err, errRecordsLost), "the next check: %v", err)
+		expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
+		mustHold(t, len(losses) == 1, "losses: %+v", losses)
+		found, kept := losses[0], len(refs)-test.lost
+		holds(t, slices.Equal(found.Refs, refs[kept:]) && found.Survived == int64(kept) && found.Seq == 4 &&
+			found.Host == "one", "found %+v, want the references %q", found, refs[kept:])
+		s.Probe(t.Context())
+		problems := s.Problems()
+		holds(t, problems[len(problems)-1].Part == "audit", "the host's problems are %+v", problems)
+	})
 }
 
 // accept accepts all losses, as the command does.

@@ -31,6 +31,8 @@ var (
 	wantErrorText = is.ErrorText
 	wantFailure   = is.Failure
 	noDiff        = is.NoDiff
+	holds         = is.That
+	mustHold      = is.Must
 	until         = is.Until
 	plan          = storetest.Plan
 	newCaller     = storetest.NewCaller
@@ -67,22 +69,6 @@ func needsPlainPostgres(t testing.TB, why string) {
 
 // onCitus reports whether the tests' databases are distributed.
 func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
-
-// holds reports a condition that does not hold.
-func holds(t testing.TB, condition bool, format string, args ...any) {
-	t.Helper()
-	if !condition {
-		t.Errorf(format, args...)
-	}
-}
-
-// mustHold ends the test if a condition does not hold.
-func mustHold(t testing.TB, condition bool, format string, args ...any) {
-	t.Helper()
-	if !condition {
-		t.Fatalf(format, args...)
-	}
-}
 
 // async calls f in a goroutine. The channel receives its error.
 func async(f func() error) <-chan error {

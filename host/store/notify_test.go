@@ -301,6 +301,5 @@ func TestStatements(t *testing.T) {
 		}
 	}
 	slices.Sort(used)
-	files := column(must(os.ReadDir("sql"))(t), fs.DirEntry.Name)
-	noDiff(t, "files of statements", files, slices.Compact(used))
+	noDiff(t, "files of statements", column(must(os.ReadDir("sql"))(t), fs.DirEntry.Name), slices.Compact(used))
 }

@@ -16,14 +16,10 @@ import (
 	"assay/host/entity"
 )
 
-func targetOf(t testing.TB, kind override.Kind, value string) override.Target {
-	t.Helper()
-	return must(override.ParseTarget(kind, value, ""))(t)
-}
-
 func wanted(t testing.TB, action check.Verdict, kind override.Kind, value string) override.Wanted {
 	t.Helper()
-	return override.Wanted{Action: action, Target: targetOf(t, kind, value), Reason: "seen in a fraud ring",
+	target := must(override.ParseTarget(kind, value, ""))(t)
+	return override.Wanted{Action: action, Target: target, Reason: "seen in a fraud ring",
 		ExpiresAt: noon.Add(time.Hour)}
 }
 

@@ -245,8 +245,7 @@ func TestConnectionsOfAHost(t *testing.T) {
 	for range 3 {
 		work.Go(func() {
 			err := s.inLongTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lock)
-				return err
+				return errOf(tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lock))
 			})
 			wantError(t, "error", err, nil)
 		})

@@ -11,6 +11,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
+	is "assay/registry/expect"
 )
 
 // day returns noon of a day, UTC. It must be past: AuditDue uses the earlier of the host's and the database's time.
@@ -283,24 +284,21 @@ func TestInterruptedPruningIsCompleted(t *testing.T) {
 // Pruning is postponed while others read the audit log or record checks.
 func TestPruningYieldsToOthers(t *testing.T) {
 	t.Parallel()
-	for name, holder := range map[string]string{
+	is.Each(t, map[string]string{
 		"a reader":               "SELECT count(*) FROM audit_records",
 		"a check being recorded": "SELECT * FROM audit_heads WHERE chain = 0 FOR UPDATE",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _, _, _, _ := pastRetention(t, 3)
-			anchored(t, s)
-			conn := session(t, s.url)
-			exec(t, conn, "BEGIN", holder)
-			prune(t, s)
-			got := months(t, s)
-			holds(t, strings.HasPrefix(got, "2021_01 "), "partitions %s", got)
-			exec(t, conn, "COMMIT")
-			prune(t, s)
-			verifyLedger(t, s)
-		})
-	}
+	}, func(t *testing.T, holder string) {
+		s, _, _, _, _ := pastRetention(t, 3)
+		anchored(t, s)
+		conn := session(t, s.url)
+		exec(t, conn, "BEGIN", holder)
+		prune(t, s)
+		got := months(t, s)
+		holds(t, strings.HasPrefix(got, "2021_01 "), "partitions %s", got)
+		exec(t, conn, "COMMIT")
+		prune(t, s)
+		verifyLedger(t, s)
+	})
 }
 
 // A reader of the audit log sees all of its snapshot, even if a host prunes meanwhile.

@@ -58,10 +58,9 @@ func TestReview(t *testing.T) {
 		opened := must(s.OpenCase(t.Context(), ref, "Ana"))(t)
 		noDiff(t, "opened", []*string{&e.Value, &contact}, []*string{opened.Value, opened.Contact})
 		noError(t, s.SettleReview(t.Context(), ref, settle(outcome)))
-		finding := settle(outcome).Finding
 		at := privacy.Time{Time: now}
 		noDiff(t, "settled", &privacy.Review{Ref: ref, State: outcome, Reason: want.Reason,
-			AskedAt: privacy.Time{Time: asked}, TakenAt: &at, SettledAt: &at, Finding: &finding},
+			AskedAt: privacy.Time{Time: asked}, TakenAt: &at, SettledAt: &at, Finding: new(settle(outcome).Finding)},
 			must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "once more"}))(t))
 		wantError(t, "settling again", s.SettleReview(t.Context(), ref, settle(decision.Upheld)), decision.ErrNotTaken)
 		wantError(t, "opening again", errOf(s.OpenCase(t.Context(), ref, "Ana")), decision.ErrNotTaken)

@@ -30,24 +30,22 @@ import (
 func TestOpenWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
-	for name, test := range map[string]struct {
-		wait     time.Duration
-		refusals int32
-		refuse   func(client net.Conn)
-	}{
+	is.Each(t, map[string]refusing{
 		"recovering": {0, 3, refuseToStart},
 		"busy":       {0, 1, func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }},
 		"down":       {time.Minute, 5, func(client net.Conn) {}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			openAfter(t, test.wait, test.refusals, test.refuse)
-		})
-	}
+	}, openAfter)
+}
+
+// refusing is a database that refuses its first connections.
+type refusing struct {
+	wait   time.Duration // of the host, for the database
+	times  int32
+	refuse func(client net.Conn)
 }
 
 // openAfter opens a store on a database that refuses its first connections.
-func openAfter(t *testing.T, wait time.Duration, refusals int32, refuse func(client net.Conn)) {
+func openAfter(t *testing.T, test refusing) {
 	t.Helper()
 	database := postgrestest.Database(t)
 	open(t, database, nil) // which creates its tables
@@ -65,8 +63,8 @@ func openAfter(t *testing.T, wait time.Duration, refusals int32, refuse func(cli
 			}
 			go func() {
 				defer client.Close()
-				if refused.Add(1) <= refusals {
-					refuse(client)
+				if refused.Add(1) <= test.times {
+					test.refuse(client)
 					return
 				}
 				server, err := net.Dial("tcp", target)
@@ -80,10 +78,10 @@ func openAfter(t *testing.T, wait time.Duration, refusals int32, refuse func(cli
 		}
 	}()
 	cfg := configOf(at.String(), nil)
-	cfg.Wait = wait
+	cfg.Wait = test.wait
 	storetest.Close(t, is.Value(Open(t.Context(), cfg))(t))
 	n := refused.Load()
-	holds(t, n > refusals, "the store opened after %d connections", n)
+	holds(t, n > test.times, "the store opened after %d connections", n)
 }
 
 // refuseToStart answers a startup message as a Postgres that is recovering.

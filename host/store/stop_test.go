@@ -27,6 +27,7 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/registry"
+	is "assay/registry/expect"
 )
 
 // busyHostEnv makes the test binary a busy host: the database's URL, an account, a key, and the operations to repeat.
@@ -43,75 +44,72 @@ func TestStoppedHosts(t *testing.T) {
 	if onCitus() {
 		limit += 2 * time.Second // a cluster looks for deadlocks every two seconds
 	}
-	for name, operations := range map[string]string{
+	is.Each(t, map[string]string{
 		"all besides checks": "erase export keys billing lineups partitions anchors events feedback endpoints graph",
 		"checks":             "append",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(t, nil)
-			noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
-			caller := subscriber(t, s)
-			l := ledgerOn(t, s, LedgerConfig{})
-			jane, john := parse(t, entity.Domain, "jane.example"), parse(t, entity.Domain, "john.example")
-			record := func() error {
-				return l.Append(context.WithoutCancel(t.Context()), decided(caller, jane, check.Block),
-					decided(caller, john, check.Block))
-			}
-			for range 60 { // for the anchors
-				noError(t, record())
-			}
-			host := startBusyHost(t, s.url, caller, operations)
+	}, func(t *testing.T, operations string) {
+		s := newStore(t, nil)
+		noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
+		caller := subscriber(t, s)
+		l := ledgerOn(t, s, LedgerConfig{})
+		jane, john := parse(t, entity.Domain, "jane.example"), parse(t, entity.Domain, "john.example")
+		record := func() error {
+			return l.Append(context.WithoutCancel(t.Context()), decided(caller, jane, check.Block),
+				decided(caller, john, check.Block))
+		}
+		for range 60 { // for the anchors
+			noError(t, record())
+		}
+		host := startBusyHost(t, s.url, caller, operations)
 
-			ctx, end := context.WithCancel(t.Context())
-			defer end()
-			var others sync.WaitGroup
-			// repeat counts the calls of f.
-			repeat := func(what string, f func(ctx context.Context) error) (calls *atomic.Int64) {
-				calls = &atomic.Int64{}
-				others.Go(func() {
-					for ctx.Err() == nil {
-						if err := f(context.WithoutCancel(ctx)); err != nil {
-							t.Errorf("%s: %v", what, err)
-							return
-						}
-						calls.Add(1)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		var others sync.WaitGroup
+		// repeat counts the calls of f.
+		repeat := func(what string, f func(ctx context.Context) error) (calls *atomic.Int64) {
+			calls = &atomic.Int64{}
+			others.Go(func() {
+				for ctx.Err() == nil {
+					if err := f(context.WithoutCancel(ctx)); err != nil {
+						t.Errorf("%s: %v", what, err)
+						return
 					}
-				})
-				return calls
-			}
-			checks := repeat("recording checks", func(context.Context) error { return record() })
-			changes := repeat("enabling the endpoint", func(ctx context.Context) error {
-				return except(s.EnableEndpoint(ctx, caller.Account), webhook.ErrNoEndpoint) // the host changes it
-			})
-			repeat("erasing", func(ctx context.Context) error {
-				_, err := s.Erase(ctx, caller, about(john))
-				if isOutage(err) { // it waited for a transaction of another erasure
-					err = nil
+					calls.Add(1)
 				}
-				return err
 			})
-			var longest time.Duration
-			for range stops {
-				<-time.After(rand.N(30 * time.Millisecond))
-				noError(t, host.Signal(syscall.SIGSTOP))
-				began := time.Now()
-				for _, calls := range []*atomic.Int64{checks, changes} {
-					before := calls.Load()
-					for calls.Load() < before+2 && time.Since(began) < limit { // the second began after the stop
-						<-time.After(time.Millisecond)
-					}
-				}
-				longest = max(longest, time.Since(began))
-				noError(t, host.Signal(syscall.SIGCONT))
-			}
-			end()
-			others.Wait()
-			t.Logf("%d stops: two checks and two changes in a row took at most %v", stops, longest)
-			holds(t, longest < limit, "while a host was stopped, two checks and two changes in a row took %v", longest)
-			noError(t, host.Signal(syscall.SIGKILL))
+			return calls
+		}
+		checks := repeat("recording checks", func(context.Context) error { return record() })
+		changes := repeat("enabling the endpoint", func(ctx context.Context) error {
+			return except(s.EnableEndpoint(ctx, caller.Account), webhook.ErrNoEndpoint) // the host changes it
 		})
-	}
+		repeat("erasing", func(ctx context.Context) error {
+			_, err := s.Erase(ctx, caller, about(john))
+			if isOutage(err) { // it waited for a transaction of another erasure
+				err = nil
+			}
+			return err
+		})
+		var longest time.Duration
+		for range stops {
+			<-time.After(rand.N(30 * time.Millisecond))
+			noError(t, host.Signal(syscall.SIGSTOP))
+			began := time.Now()
+			for _, calls := range []*atomic.Int64{checks, changes} {
+				before := calls.Load()
+				for calls.Load() < before+2 && time.Since(began) < limit { // the second began after the stop
+					<-time.After(time.Millisecond)
+				}
+			}
+			longest = max(longest, time.Since(began))
+			noError(t, host.Signal(syscall.SIGCONT))
+		}
+		end()
+		others.Wait()
+		t.Logf("%d stops: two checks and two changes in a row took at most %v", stops, longest)
+		holds(t, longest < limit, "while a host was stopped, two checks and two changes in a row took %v", longest)
+		noError(t, host.Signal(syscall.SIGKILL))
+	})
 }
 
 // startBusyHost starts a process that does operations of an account, and waits until it has done each of them.

@@ -18,6 +18,7 @@ import (
 	"assay/host/facts/feed"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	is "assay/registry/expect"
 )
 
 // publisher is an HTTP server with one list, which supports conditional requests.
@@ -159,31 +160,28 @@ func TestSubscribeFormats(t *testing.T) {
 // An unchanged list is confirmed without being sent again, by ETag or date.
 func TestConditionalRequests(t *testing.T) {
 	t.Parallel()
-	for name, etag := range map[string]bool{"ETag": true, "Last-Modified": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := subscribe(t, "a.example\n")
-			s.publisher.etag, s.publisher.modified = etag, noon
-			must(s.fetch(t))(t)
-			r := s.publisher.last()
-			holds(t, r.UserAgent() == "assay/1.2.3" && r.URL.RawQuery == "key=secret" &&
-				r.Header.Get("If-None-Match") == "", "first request: %s %v", r.URL, r.Header)
-			s.now = s.now.Add(20 * time.Hour)
-			result := must(s.fetch(t))(t)
-			holds(t, result.Unchanged, "second fetch: %+v", result)
-			r = s.publisher.last()
-			holds(t, (r.Header.Get("If-None-Match") != "") == etag && (r.Header.Get("If-Modified-Since") != "") != etag,
-				"second request: %v", r.Header)
-			got := s.state(t)
-			holds(t, got.ConfirmedAt != nil && got.ConfirmedAt.Equal(s.now) &&
-				got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) && got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) &&
-				got.NextFetchAt.Equal(s.now.Add(s.sub.Every)), "confirmed: %+v", got)
-			// Other content under the name makes the validators invalid.
-			importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
-			result = must(s.fetch(t))(t)
-			holds(t, !result.Unchanged && len(listings(t, s.Store, "a.example")) == 1, "after an import: %+v", result)
-		})
-	}
+	is.Each(t, map[string]bool{"ETag": true, "Last-Modified": false}, func(t *testing.T, etag bool) {
+		s := subscribe(t, "a.example\n")
+		s.publisher.etag, s.publisher.modified = etag, noon
+		must(s.fetch(t))(t)
+		r := s.publisher.last()
+		holds(t, r.UserAgent() == "assay/1.2.3" && r.URL.RawQuery == "key=secret" &&
+			r.Header.Get("If-None-Match") == "", "first request: %s %v", r.URL, r.Header)
+		s.now = s.now.Add(20 * time.Hour)
+		result := must(s.fetch(t))(t)
+		holds(t, result.Unchanged, "second fetch: %+v", result)
+		r = s.publisher.last()
+		holds(t, (r.Header.Get("If-None-Match") != "") == etag && (r.Header.Get("If-Modified-Since") != "") != etag,
+			"second request: %v", r.Header)
+		got := s.state(t)
+		holds(t, got.ConfirmedAt != nil && got.ConfirmedAt.Equal(s.now) &&
+			got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) && got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) &&
+			got.NextFetchAt.Equal(s.now.Add(s.sub.Every)), "confirmed: %+v", got)
+		// Other content under the name makes the validators invalid.
+		importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
+		result = must(s.fetch(t))(t)
+		holds(t, !result.Unchanged && len(listings(t, s.Store, "a.example")) == 1, "after an import: %+v", result)
+	})
 }
 
 // A failure keeps the last good version, which is out of date after a day and gone after a month.

@@ -50,8 +50,7 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 		default:
 		}
 		for i, caller := range callers {
-			events := must(s.EventsAfter(t.Context(), caller.Account, seen[i], 1000))(t)
-			for _, e := range events {
+			for _, e := range must(s.EventsAfter(t.Context(), caller.Account, seen[i], 1000))(t) {
 				seen[i]++
 				mustHold(t, e.Sequence == seen[i], "account %d: %d follows %d", i, e.Sequence, seen[i]-1)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/store/storetest"
+	is "assay/registry/expect"
 )
 
 // Whatever the database does to a ledger's batches, each caller learns the truth: an answered check is recorded, a
@@ -31,81 +32,79 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 	cut := func(fate storetest.Fate) func(*storetest.Proxy) <-chan struct{} {
 		return func(p *storetest.Proxy) <-chan struct{} { return p.Once(fate, false, isAppend) }
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		fault    func(p *storetest.Proxy) (happened <-chan struct{})
 		answered bool // checks of later batches are answered before the fault ends
 		late     bool // batches are settled because their replies are late
 		unknown  bool // the outcome of some checks is unknown
 		recorded bool // some of these checks are recorded
-	}{
+	}
+	is.Each(t, map[string]testCase{
 		"frozen before the batch":            {unknown: true, fault: held(batches, nil)},
 		"frozen after the batch":             {unknown: true, recorded: true, fault: held(batches, anything)},
 		"batches do not arrive":              {late: true, fault: held(isAppend, nil)},
 		"batches get no reply":               {late: true, answered: true, fault: held(isAppend, anything)},
 		"one batch is cut before it arrives": {answered: true, fault: cut(storetest.Lost)},
 		"one batch is cut after it arrived":  {answered: true, fault: cut(storetest.Muted)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg := LedgerConfig{Batch: 8}
-			if test.late {
-				cfg.Late = 50 * time.Millisecond
+	}, func(t *testing.T, test testCase) {
+		cfg := LedgerConfig{Batch: 8}
+		if test.late {
+			cfg.Late = 50 * time.Millisecond
+		}
+		if test.unknown {
+			cfg.Settling = time.Second
+		}
+		direct, p, l, caller := ledgerThroughProxy(t, cfg)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		happened := test.fault(p)
+		go func() {
+			<-happened
+			if !test.answered {
+				giveUp()
 			}
-			if test.unknown {
-				cfg.Settling = time.Second
-			}
-			direct, p, l, caller := ledgerThroughProxy(t, cfg)
-			ctx, giveUp := context.WithCancel(t.Context())
-			defer giveUp()
-			happened := test.fault(p)
-			go func() {
-				<-happened
-				if !test.answered {
-					giveUp()
-				}
-			}()
-			batches := listOf(calls, func(i int) []check.Record { return allowedMany(t, caller, 1+i%3) })
-			errs := concurrently(calls, func(i int) error { return l.Append(ctx, batches[i]...) })
-			receive(t, "the fault", happened)
-			p.Disconnect()
-			var probes []check.Record
-			until(t, "the ledger to recover", func() bool {
-				probes = append(probes, allowed(t, caller))
-				return l.Append(t.Context(), probes[len(probes)-1]) == nil
-			})
-			total := 0
-			for _, probe := range probes { // the outcome of a slow one may be unknown
-				total += recorded(t, direct, probe.Decision.Ref)
-			}
-			var answered, refused, unknown, doubtful int
-			for i, err := range errs {
-				want := len(batches[i])
-				switch {
-				case err == nil:
-					answered++
-				case isRefusal(err):
-					refused++
-					want = 0
-				default:
-					unknown++
-					// Postgres may not have begun the second batch in flight when the connections are cut.
-					if n := recorded(t, direct, batches[i][0].Decision.Ref); n == 0 {
-						want = 0
-					} else {
-						doubtful++
-					}
-				}
-				expect(t, "records of a check", recorded(t, direct, batches[i][0].Decision.Ref), min(want, 1))
-				total += want
-			}
-			t.Logf("%d answered, %d refused, %d unknown, %d probes", answered, refused, unknown, len(probes))
-			holds(t, (answered > 0) == test.answered && (unknown > 0) == test.unknown &&
-				answered+refused+unknown == calls, "%d answered, %d refused, %d unknown", answered, refused, unknown)
-			expect(t, "checks of unknown outcome are recorded", doubtful > 0, test.recorded)
-			expect(t, "records", one[int](t, direct, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), total)
-			expect(t, "checks counted", one[int](t, direct, "SELECT sum(used) FROM quota_usage"), total)
+		}()
+		batches := listOf(calls, func(i int) []check.Record { return allowedMany(t, caller, 1+i%3) })
+		errs := concurrently(calls, func(i int) error { return l.Append(ctx, batches[i]...) })
+		receive(t, "the fault", happened)
+		p.Disconnect()
+		var probes []check.Record
+		until(t, "the ledger to recover", func() bool {
+			probes = append(probes, allowed(t, caller))
+			return l.Append(t.Context(), probes[len(probes)-1]) == nil
 		})
-	}
+		total := 0
+		for _, probe := range probes { // the outcome of a slow one may be unknown
+			total += recorded(t, direct, probe.Decision.Ref)
+		}
+		var answered, refused, unknown, doubtful int
+		for i, err := range errs {
+			want := len(batches[i])
+			switch {
+			case err == nil:
+				answered++
+			case isRefusal(err):
+				refused++
+				want = 0
+			default:
+				unknown++
+				// Postgres may not have begun the second batch in flight when the connections are cut.
+				if n := recorded(t, direct, batches[i][0].Decision.Ref); n == 0 {
+					want = 0
+				} else {
+					doubtful++
+				}
+			}
+			expect(t, "records of a check", recorded(t, direct, batches[i][0].Decision.Ref), min(want, 1))
+			total += want
+		}
+		t.Logf("%d answered, %d refused, %d unknown, %d probes", answered, refused, unknown, len(probes))
+		holds(t, (answered > 0) == test.answered && (unknown > 0) == test.unknown &&
+			answered+refused+unknown == calls, "%d answered, %d refused, %d unknown", answered, refused, unknown)
+		expect(t, "checks of unknown outcome are recorded", doubtful > 0, test.recorded)
+		expect(t, "records", one[int](t, direct, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), total)
+		expect(t, "checks counted", one[int](t, direct, "SELECT sum(used) FROM quota_usage"), total)
+	})
 }
 
 // A check that is withdrawn after its batch has begun, but before it is sent, is not recorded with the batch.

@@ -180,12 +180,11 @@ func FuzzScore(f *testing.F) {
 	f.Add("phœnix", "cœ.œther.steamœ.œsteam", "com")
 	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
-			result := sdk.Run(Score, sdk.Facts{
+			result := suite.Check(t, Score, sdk.Facts{
 				"domain.ascii":       "xn--." + subdomain + "." + name + "." + suffix,
 				"domain.registrable": name + "." + suffix,
 				"domain.suffix_kind": kind, "domain.name": name, "domain.subdomain": subdomain,
 			})
-			suite.CheckResult(t, result)
 			for _, s := range result.Signals {
 				n := utf8.RuneCountInString(s.Text)
 				expect.That(t, n <= 160, "%q has %d characters", s.Text, n)

@@ -58,9 +58,9 @@ func FuzzScore(f *testing.F) {
 	f.Add("URLhaus", "1", "exact", "malware", "12", "Suppliers", "exact", "yes")
 	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent", "no")
 	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch, fresh string) {
-		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
+		suite.Check(t, Score, sdk.Facts{
 			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category,
 			"feed.days": days, "feed.good": good, "feed.good_match": goodMatch, "feed.fresh": fresh,
-		}))
+		})
 	})
 }

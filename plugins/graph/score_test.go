@@ -53,9 +53,9 @@ func FuzzScore(f *testing.F) {
 	f.Add("domain", "3", "100", "5", "100")
 	f.Add("\xff", "999999999999999999", "1000000000", "1000000000", "1000000000")
 	f.Fuzz(func(t *testing.T, kind, customers, share, neighbours, risk string) {
-		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
+		suite.Check(t, Score, sdk.Facts{
 			"entity.type": kind, "graph.customers": customers, "graph.blocked_share": share,
 			"graph.neighbours": neighbours, "graph.neighbour_risk": risk,
-		}))
+		})
 	})
 }

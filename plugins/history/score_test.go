@@ -84,9 +84,9 @@ func FuzzScore(f *testing.F) {
 	f.Add("0", "1000", "1000", "0", "64", "64")
 	f.Add("-1", "999999999999999999", "\xff", "1000000000", "0", "\u202e")
 	f.Fuzz(func(t *testing.T, days, hour, day, ownDays, ownHour, ownDay string) {
-		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
+		suite.Check(t, Score, sdk.Facts{
 			"history.first_seen_days": days, "history.seen_1h": hour, "history.seen_24h": day,
 			"history.own_first_seen_days": ownDays, "history.own_seen_1h": ownHour, "history.own_seen_24h": ownDay,
-		}))
+		})
 	})
 }

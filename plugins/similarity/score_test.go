@@ -39,9 +39,9 @@ func FuzzScore(f *testing.F) {
 	f.Add("domain", "paypa1.com", "1", "7", "phishing", "A", "")
 	f.Add("user", "\xff\n", "-1", "1e9", "\u202e", "\x00", "x")
 	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {
-		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
+		suite.Check(t, Score, sdk.Facts{
 			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
 			"similar.category": category, "similar.list": list, "feed.good": good, "feed.rank": letters,
-		}))
+		})
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/registry"
@@ -40,8 +39,7 @@ at 2026-11-22T19:00:00.005Z
 func TestText(t *testing.T) {
 	t.Parallel()
 	expect.NoDiff(t, "text", firstText, first().Text())
-	a := expect.Value(activation.Parse(firstText))(t)
-	expect.NoDiff(t, "the activation", first(), a)
+	expect.NoDiff(t, "the activation", first(), expect.Value(activation.Parse(firstText))(t))
 	short := first()
 	short.Previous, short.Canary, short.Reason = registry.Digest{}, nil, ""
 	if text := short.Text(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "\nprevious none\n") {
@@ -113,11 +111,9 @@ func TestOpen(t *testing.T) {
 	for key, role := range map[*activation.Key]activation.Role{
 		&operator: activation.Operator, &host: activation.Host, &former: activation.Former,
 	} {
-		s, err := trust.Open(sign(*key))
 		want := activation.Signed{Activation: first(), Hash: first().Hash(), Note: sign(*key), Key: key.Name(),
 			Role: role}
-		diff := cmp.Diff(want, s)
-		expect.That(t, diff == "" && err == nil, "%v, opened (-want +got):\n%s", err, diff)
+		expect.NoDiff(t, "opened", want, expect.Value(trust.Open(sign(*key)))(t))
 	}
 	good := sign(operator)
 	for name, test := range map[string]struct{ signed, reason string }{
@@ -142,16 +138,18 @@ func TestOpenCandidate(t *testing.T) {
 		return expect.Value(sign(first(), k))(t)
 	}
 	candidate := sign(activation.SignCandidate, operator)
-	s, err := trust.OpenCandidate(candidate)
-	diff := cmp.Diff(first(), s.Activation)
-	expect.That(t, diff == "" && err == nil && s.Hash == first().Hash(), "%v, opened (-want +got):\n%s", err, diff)
-	expect.ErrorText(t, "a candidate as an activation", expect.ErrorOf(trust.Open(candidate)), "first line is not")
-	_, err = activation.Unverified(candidate)
+	s := expect.Value(trust.OpenCandidate(candidate))(t)
+	expect.NoDiff(t, "opened", first(), s.Activation)
+	expect.Equal(t, "the hash", s.Hash, first().Hash())
+	_, err := activation.Unverified(candidate)
 	expect.ErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
-	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
-	expect.ErrorText(t, "an activation as a candidate", err, "does not begin with")
-	_, err = trust.OpenCandidate(sign(activation.SignCandidate, stranger))
-	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
+	expect.ErrorText(t, "a candidate as an activation", expect.ErrorOf(trust.Open(candidate)), "first line is not")
+	for name, test := range map[string]struct{ signed, reason string }{
+		"an activation": {sign(activation.Sign, operator), "does not begin with"},
+		"a stranger's":  {sign(activation.SignCandidate, stranger), "key eve, which the trust file does not list"},
+	} {
+		expect.ErrorText(t, name, expect.ErrorOf(trust.OpenCandidate(test.signed)), test.reason)
+	}
 }
 
 // A lineup to measure is signed by an operator, and can be taken for nothing else.
@@ -161,20 +159,19 @@ func TestOpenMeasurement(t *testing.T) {
 	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	const lineup = `{"bias":-1}`
 	sign := func(k activation.Key) string { return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t) }
-	text, err := trust.OpenMeasurement(sign(operator))
-	expect.That(t, err == nil && string(text) == lineup && activation.IsMeasurement(sign(operator)), "opened %s, %v",
-		text, err)
-	_, err = trust.OpenMeasurement(sign(host))
-	expect.ErrorText(t, "a host's", err, `the role "host" may not sign it`)
-	_, err = trust.OpenMeasurement(sign(stranger))
-	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
-	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
-	expect.ErrorText(t, "altered", err, "invalid signature")
+	candidate := expect.Value(activation.SignCandidate(first(), operator))(t)
+	expect.Equal(t, "opened", string(expect.Value(trust.OpenMeasurement(sign(operator)))(t)), lineup)
+	expect.That(t, activation.IsMeasurement(sign(operator)) && !activation.IsMeasurement(candidate),
+		"a measurement is taken for something else, or a candidate for a measurement")
+	for name, test := range map[string]struct{ signed, reason string }{
+		"a host's":     {sign(host), `the role "host" may not sign it`},
+		"a stranger's": {sign(stranger), "key eve, which the trust file does not list"},
+		"altered":      {strings.Replace(sign(operator), "-1", "-2", 1), "invalid signature"},
+		"a candidate":  {candidate, "does not begin with"},
+	} {
+		expect.ErrorText(t, name, expect.ErrorOf(trust.OpenMeasurement(test.signed)), test.reason)
+	}
 	expect.ErrorText(t, "as a candidate", expect.ErrorOf(trust.OpenCandidate(sign(operator))), "does not begin with")
-	candidate, err := activation.SignCandidate(first(), operator)
-	expect.That(t, err == nil && !activation.IsMeasurement(candidate), "a candidate as a measurement: %v", err)
-	_, err = trust.OpenMeasurement(candidate)
-	expect.ErrorText(t, "a candidate as a measurement", err, "does not begin with")
 }
 
 func TestParseTrustRefuses(t *testing.T) {

@@ -26,15 +26,10 @@ type Suite struct {
 // Open reads manifest.json and cases.jsonl from folder. An unknown field fails the test.
 func Open(t testing.TB, folder string) Suite {
 	t.Helper()
-	var suite Suite
-	var err error
-	if suite.Manifest, err = registry.ParseManifest(read(t, folder+"/manifest.json")); err != nil {
-		t.Fatal(err)
+	return Suite{
+		Manifest: expect.Value(registry.ParseManifest(read(t, folder+"/manifest.json")))(t),
+		Cases:    expect.Value(registry.ParseCases(read(t, folder+"/cases.jsonl")))(t),
 	}
-	if suite.Cases, err = registry.ParseCases(read(t, folder+"/cases.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	return suite
 }
 
 func read(t testing.TB, path string) []byte {
@@ -63,9 +58,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			facts := Facts(t, c)
-			got := s.Run(layer, facts)
-			s.CheckResult(t, got)
-			got.Score = s.score(got)
+			got := s.Check(t, layer, facts)
 			answer := registry.Answer{Abstained: got.Outcome == sdk.Abstained, Score: got.Score,
 				Threat: string(got.Threat)}
 			for _, s := range got.Signals {
@@ -161,6 +154,15 @@ func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	return got
 }
 
+// Check calls layer natively, and asserts of its answer what [Suite.CheckResult] does. An empty fact is absent.
+func (s Suite) Check(t testing.TB, layer sdk.Layer, facts sdk.Facts) sdk.Result {
+	t.Helper()
+	maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
+	got := s.Run(layer, facts)
+	s.CheckResult(t, got)
+	return got
+}
+
 // CheckResult asserts that a host would accept got: nothing is refused, all facts, codes and threats are declared, and
 // findings have the points that the manifest promises.
 func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
@@ -169,27 +171,21 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	for _, fact := range got.Read {
 		expect.That(t, slices.Contains(s.Manifest.Facts, fact), "fact %s is read but not declared", fact)
 	}
+	warranted := 0
 	for _, signal := range got.Signals {
 		at := slices.IndexFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code })
 		if at < 0 {
 			t.Errorf("signal %s is raised but not declared", signal.Code)
-		} else if d := s.Manifest.Signals[at]; d.Warrants == registry.WarrantsReview && signal.Points > d.Points {
-			t.Errorf("signal %s is raised with %d points, and warrants a review with %d", signal.Code, signal.Points,
-				d.Points)
+			continue
 		}
-	}
-	warranted := 0
-	for _, signal := range got.Signals {
-		for _, declared := range s.Manifest.Signals {
-			if declared.Code != signal.Code {
-				continue
-			}
-			expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
-				"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points,
-				declared.Points)
-			if declared.Warrants != "" {
-				warranted = max(warranted, declared.Points)
-			}
+		declared := s.Manifest.Signals[at]
+		expect.That(t, declared.Warrants != registry.WarrantsReview || signal.Points <= declared.Points,
+			"signal %s is raised with %d points, and warrants a review with %d", signal.Code, signal.Points,
+			declared.Points)
+		expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
+			"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points, declared.Points)
+		if declared.Warrants != "" {
+			warranted = max(warranted, declared.Points)
 		}
 	}
 	if score := s.score(got); got.Outcome == sdk.Scored && warranted > 0 && score < warranted {

@@ -138,8 +138,7 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
 	f = open(t, dir, key)
-	got, want := names(t, dir), "kept.sealed "+filepath.Base(recent)
-	expect.That(t, got == want, "files %s, want %s", got, want)
+	expect.Equal(t, "files", names(t, dir), "kept.sealed "+filepath.Base(recent))
 	wantContent(t, f, "kept", content)
 }
 
@@ -200,8 +199,7 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				expect.Error(t, "error", f.Write("a", []byte(content)), nil)
-				got, ok := f.Read("a")
-				expect.That(t, ok && string(got) == content, "read %q, %t", got, ok)
+				wantContent(t, f, "a", content)
 			}
 		})
 	}

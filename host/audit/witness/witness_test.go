@@ -40,8 +40,7 @@ func grow(tb testing.TB, n, fork int64) *history {
 		if i >= fork {
 			leaf += " of the fork"
 		}
-		hashes := expect.Value(tlog.StoredHashes(i, []byte(leaf), h))(tb)
-		h.hashes = append(h.hashes, hashes...)
+		h.hashes = append(h.hashes, expect.Value(tlog.StoredHashes(i, []byte(leaf), h))(tb)...)
 	}
 	return h
 }
@@ -274,9 +273,8 @@ func TestStateIsKept(t *testing.T) {
 		}
 		for _, old := range []int64{0, 9} {
 			request := body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer))
-			if status, _, _ := w.post(t, request); status != http.StatusInternalServerError {
-				t.Errorf("%s: a witness with such a state answers with %d", name, status)
-			}
+			status, _, _ := w.post(t, request)
+			expect.Equal(t, "with a state that is "+name+", the status", status, http.StatusInternalServerError)
 		}
 	}
 }

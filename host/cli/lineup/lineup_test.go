@@ -49,8 +49,7 @@ func TestLineupConstraints(t *testing.T) {
 	hosttest.WantRefusal(t, "a finding below its band", dir, database, nil, []string{"lineup", "set",
 		lineupWith(5, 1, 0, nil)}, "that suffices is 5.36")
 	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil), "--force", "--reason", "a test")
-	floor := -30
-	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, &floor))
+	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, new(-30)))
 	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
 		"refuses this lineup: checking the lineup against", "domain: style must not block alone",
 		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")

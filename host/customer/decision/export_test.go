@@ -66,8 +66,7 @@ func TestExport(t *testing.T) {
 				e := expect.Value(NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, count))(t)
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
-				text := expect.Value(io.ReadAll(iotest.OneByteReader(e)))(t)
-				return text
+				return expect.Value(io.ReadAll(iotest.OneByteReader(e)))(t)
 			}
 			var document struct {
 				Checks []Check

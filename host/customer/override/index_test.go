@@ -233,8 +233,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	x := newClocked(m)
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
-		e := expect.Value(entity.Parse(typ, value, ""))(t)
-		_, err := x.Find(account, e)
+		_, err := x.Find(account, expect.Value(entity.Parse(typ, value, ""))(t))
 		var unavailable *check.UnavailableError
 		expect.That(t, err == nil || errors.As(err, &unavailable) && unavailable.Reason() == "overrides",
 			"refused as %v", err)

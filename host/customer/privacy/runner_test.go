@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // steps is a queue with one request, whose steps each take some time.
@@ -36,27 +38,21 @@ func (s *steps) Step(context.Context) (more bool, err error) {
 // is followed by a shorter rest, so that the host keeps the request.
 func TestRunnerRests(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		each, late, rest time.Duration
-	}{
+	type testCase struct{ each, late, rest time.Duration }
+	expect.Each(t, map[string]testCase{
 		"short steps": {20 * time.Millisecond, 0, 60 * time.Millisecond},
 		"late checks": {20 * time.Millisecond, 500 * time.Millisecond, 560 * time.Millisecond},
 		"long steps":  {time.Second, 0, 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, stop := context.WithCancel(t.Context())
-				const n = 10
-				began := time.Now()
-				queue := &steps{left: n, each: test.each, ended: stop}
-				runner := &Runner{Queue: queue, Every: func() time.Duration { return time.Second },
-					Late: func() time.Duration { return test.late }, Logger: slog.New(slog.DiscardHandler)}
-				runner.Run(ctx)
-				if rested := time.Since(began) - queue.worked; rested != (n-1)*test.rest {
-					t.Errorf("rested for %v in all, want %v after each of %d steps", rested, test.rest, n-1)
-				}
-			})
+	}, func(t *testing.T, test testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			const n = 10
+			began := time.Now()
+			queue := &steps{left: n, each: test.each, ended: stop}
+			runner := &Runner{Queue: queue, Every: func() time.Duration { return time.Second },
+				Late: func() time.Duration { return test.late }, Logger: slog.New(slog.DiscardHandler)}
+			runner.Run(ctx)
+			expect.Equal(t, "rests in all", time.Since(began)-queue.worked, (n-1)*test.rest)
 		})
-	}
+	})
 }

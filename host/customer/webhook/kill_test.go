@@ -224,8 +224,7 @@ func (k *killTest) kill() {
 	k.proxy.Disconnect()
 	k.receiver.stall("")
 	rows := expect.Value(k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'"))(k)
-	pending := expect.Value(pgx.CollectRows(rows, pgx.RowTo[string]))(k)
-	for _, ref := range pending {
+	for _, ref := range expect.Value(pgx.CollectRows(rows, pgx.RowTo[string]))(k) {
 		k.kills[ref]++
 	}
 }

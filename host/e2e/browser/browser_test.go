@@ -109,8 +109,7 @@ func awaited[T any](p *person, what, script string, good func(T) bool, options .
 // call is an action that makes one call of the browser's protocol.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, command, params)
-		return err
+		return expect.ErrorOf(cdp.Call(ctx, t, command, params))
 	})
 }
 

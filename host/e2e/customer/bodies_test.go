@@ -204,8 +204,7 @@ func isIncomplete(answer []byte) bool {
 
 func readRecorded(t *testing.T, file string) (all []recorded) {
 	t.Helper()
-	data := expect.Value(os.ReadFile(file))(t)
-	for dec := json.NewDecoder(bytes.NewReader(data)); dec.More(); {
+	for dec := json.NewDecoder(bytes.NewReader(expect.Value(os.ReadFile(file))(t))); dec.More(); {
 		var r recorded
 		err := dec.Decode(&r)
 		expect.Must(t, err == nil, "%s: %v", file, err)

@@ -44,7 +44,7 @@ func TestService(t *testing.T) {
 	s := &service{host, dir, database, stripe}
 	// The first call of a layer is its slowest.
 	hosttest.CheckUntilComplete(host, s.account(t, "pro").Secret, `{"email":"jane@paypa1-secure-login.xyz"}`)
-	for name, test := range map[string]func(*testing.T, *service){
+	expect.Each(t, map[string]func(*testing.T, *service){
 		"1 and 2.2 each type is scored and answered with the fields of a result":   testResult,
 		"2.1 the first of domain, email, phone, iban is scored, others are linked": testFields,
 		"2.1 one of the four fields is required":                                   testNoField,
@@ -64,12 +64,7 @@ func TestService(t *testing.T) {
 		"8 plans cover types, batches, webhooks and privacy":                       testPlans,
 		"bodies": testBodies, "clients": testClients, "installed clients": testInstalledClients,
 		"examples": testExamples, "receivers": testReceivers, "Stripe": testStripe,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, s)
-		})
-	}
+	}, func(t *testing.T, test func(*testing.T, *service)) { test(t, s) })
 }
 
 // account returns a key of a new account on a plan.

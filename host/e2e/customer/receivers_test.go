@@ -27,70 +27,66 @@ func testReceivers(t *testing.T, s *service) {
 	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
 	runProgram(t, nil, "go", "build", "-o", built, "../../../examples/receiver-go")
-	for name, command := range map[string][]string{
+	expect.Each(t, map[string][]string{
 		"go":     {built},
 		"node":   {"node", "../../../examples/receiver-node/receiver.mjs"},
 		"python": {"python3", "../../../examples/receiver-python/receiver.py"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			needs(t, command[0], "see examples/README.md")
-			issued := s.account(t, "pro")
-			secret := expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example"))(t)
-			url, lines := startReceiver(t, secret, command...)
-			expect.NoError(t, b.Store.MoveEndpoint(t.Context(), issued.Account, url))
-			a := hosttest.CheckOnce(s.HostProcess, issued.Secret, hosttest.BlockedDomain)
-			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
-				a.Ref)
-			got := nextLine(t, lines)
-			expect.Must(t, got == want, "the receiver printed %q, want %q", got, want)
-			// After a rotation, the receiver still accepts events with the old secret.
-			expect.Value(b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap))(t)
-			ref := expect.Value(b.Store.SendTestEvent(t.Context(), issued.Account, check.Review))(t)
-			got, want = nextLine(t, lines), "check.review REVIEW test.example 40 "+ref
-			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
+	}, func(t *testing.T, command []string) {
+		needs(t, command[0], "see examples/README.md")
+		issued := s.account(t, "pro")
+		secret := expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example"))(t)
+		url, lines := startReceiver(t, secret, command...)
+		expect.NoError(t, b.Store.MoveEndpoint(t.Context(), issued.Account, url))
+		a := hosttest.CheckOnce(s.HostProcess, issued.Secret, hosttest.BlockedDomain)
+		want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
+			a.Ref)
+		got := nextLine(t, lines)
+		expect.Must(t, got == want, "the receiver printed %q, want %q", got, want)
+		// After a rotation, the receiver still accepts events with the old secret.
+		expect.Value(b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap))(t)
+		ref := expect.Value(b.Store.SendTestEvent(t.Context(), issued.Account, check.Review))(t)
+		got, want = nextLine(t, lines), "check.review REVIEW test.example 40 "+ref
+		expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
 
-			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
-				`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
-			now := time.Now()
-			for _, c := range []struct {
-				name, id, signed, sent string
-				at                     time.Time
-				secret                 string
-				status                 int
-			}{
-				{"genuine", "chk_1", body, body, now, secret, 204},
-				{"duplicate", "chk_1", body, body, now, secret, 204},
-				{"wrong secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
-				{"altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
-				{"too old", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
-				{"from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
-				{"unsigned", "chk_6", body, body, now, "", 401},
-				{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
-			} {
-				expect.Equal(t, c.name, forge(t, url, c.secret, c.id, c.signed, c.sent, c.at), c.status)
-			}
-			// Malformed requests without a valid signature do not block or stop the receiver.
-			for name, header := range map[string]string{
-				"negative length":    "Content-Length: -1\r\n\r\n{",
-				"non-numeric length": "Content-Length: some\r\n\r\n{",
-				"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
-					"\r\n\r\n{}",
-			} {
-				status := sendRaw(t, url, header, true)
-				expect.That(t, status/100 == 4, "%s: status %d", name, status)
-			}
-			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
-			expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
-			got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
-			expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
-			// Only one of these requests was accepted, once: the next line is the next event's.
-			forge(t, url, secret, "chk_9", body, body, now)
-			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
-				t.Errorf("the receiver printed %q and %d more lines", got, len(lines))
-			}
-		})
-	}
+		body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
+			`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
+		now := time.Now()
+		for _, c := range []struct {
+			name, id, signed, sent string
+			at                     time.Time
+			secret                 string
+			status                 int
+		}{
+			{"genuine", "chk_1", body, body, now, secret, 204},
+			{"duplicate", "chk_1", body, body, now, secret, 204},
+			{"wrong secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
+			{"altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
+			{"too old", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
+			{"from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
+			{"unsigned", "chk_6", body, body, now, "", 401},
+			{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
+		} {
+			expect.Equal(t, c.name, forge(t, url, c.secret, c.id, c.signed, c.sent, c.at), c.status)
+		}
+		// Malformed requests without a valid signature do not block or stop the receiver.
+		for name, header := range map[string]string{
+			"negative length":    "Content-Length: -1\r\n\r\n{",
+			"non-numeric length": "Content-Length: some\r\n\r\n{",
+			"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) + "\r\n\r\n{}",
+		} {
+			status := sendRaw(t, url, header, true)
+			expect.That(t, status/100 == 4, "%s: status %d", name, status)
+		}
+		sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
+		expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
+		got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
+		expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
+		// Only one of these requests was accepted, once: the next line is the next event's.
+		forge(t, url, secret, "chk_9", body, body, now)
+		if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
+			t.Errorf("the receiver printed %q and %d more lines", got, len(lines))
+		}
+	})
 }
 
 // startReceiver starts a receiver on a free port and returns its URL and the lines that it prints.

@@ -146,8 +146,7 @@ func (d *failover) accepting() bool {
 		return false
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'drill', '')")
-	return err == nil
+	return expect.ErrorOf(conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'drill', '')")) == nil
 }
 
 // longestGap returns the longest time without an answer since a time.

@@ -338,9 +338,7 @@ func TestPrecedence(t *testing.T) {
 		}
 		d := score(good)
 		expect.That(t, d.Verdict == check.Allow, "%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)
-		if d := score(listed("yes")); d.Verdict != check.Block {
-			t.Errorf("%s, freshly listed: %s (%d), want a block", field.Type, d.Verdict, d.Score)
-		}
+		expect.Equal(t, string(field.Type)+", freshly listed", score(listed("yes")).Verdict, check.Block)
 		// Numbers and accounts have neither an age nor a rank, so little can clear them.
 		if d := score(listed("no")); d.Verdict == check.Block && field.Type == entity.Domain {
 			t.Errorf("%s, on a list that expired: %s (%d), want it cleared", field.Type, d.Verdict, d.Score)

@@ -188,9 +188,7 @@ func TestPoisoning(t *testing.T) {
 	_, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account)
 	expect.NoError(t, err)
 	for _, v := range victims {
-		if d := m.score(v.Type, v.Value); d.Score != before[v.Type] {
-			t.Errorf("%s scores %d without the attacker, %d before", v.Value, d.Score, before[v.Type])
-		}
+		expect.Equal(t, "the score without the attacker of "+v.Value, m.score(v.Type, v.Value).Score, before[v.Type])
 	}
 }
 

@@ -187,8 +187,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
-		issued := expect.Value(installation.IssueKey(t.Context(), h.Store, installation.Unlimited(), "test"))(t)
-		h.key = issued.Secret
+		h.key = expect.Value(installation.IssueKey(t.Context(), h.Store, installation.Unlimited(), "test"))(t).Secret
 		for _, domain := range seeds {
 			for range votes {
 				r := h.answer(fmt.Sprintf(`{"domain":%q}`, domain))

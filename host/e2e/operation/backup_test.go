@@ -241,46 +241,44 @@ func checksOf(t *testing.T, h *hosttest.HostProcess, key string, n int) (refs []
 // An older copy of the database is found out by a host that starts, and by one that runs.
 func TestOlderCopyOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	for name, runs := range map[string]bool{"a host that starts": false, "a host that runs": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-			host := hosttest.StartHost(t, dir, database)
-			key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-			kept := checksOf(t, host, key, 2)
-			host.Stop(t, syscall.SIGTERM)
-			at := expect.Value(url.Parse(database))(t)
-			db := strings.TrimPrefix(at.Path, "/")
-			at.Path = "/postgres"
-			admin := storetest.Session(t, at.String())
-			storetest.Exec(t, admin, fmt.Sprintf("CREATE DATABASE %s_older TEMPLATE %[1]s", db))
-			host = hosttest.StartHost(t, dir, database)
-			lost := checksOf(t, host, key, 2)
-			if !runs {
-				expect.Until(t, "the host to write what it answered", func() bool {
-					text, _ := os.ReadFile(filepath.Join(dir, "answered"))
-					return strings.Contains(string(text), lost[1])
-				})
-				host.Stop(t, syscall.SIGKILL)
-			}
-			storetest.Exec(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", db),
-				fmt.Sprintf("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '%s'", db),
-				fmt.Sprintf("ALTER DATABASE %s RENAME TO %[1]s_newer", db),
-				fmt.Sprintf("ALTER DATABASE %s_older RENAME TO %[1]s", db))
-			t.Cleanup(func() {
-				_, err := admin.Exec(context.Background(), fmt.Sprintf("DROP DATABASE %s_newer WITH (FORCE)", db))
-				expect.NoError(t, err)
+	cases := map[string]bool{"a host that starts": false, "a host that runs": true}
+	expect.Each(t, cases, func(t *testing.T, runs bool) {
+		dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+		host := hosttest.StartHost(t, dir, database)
+		key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+		kept := checksOf(t, host, key, 2)
+		host.Stop(t, syscall.SIGTERM)
+		at := expect.Value(url.Parse(database))(t)
+		db := strings.TrimPrefix(at.Path, "/")
+		at.Path = "/postgres"
+		admin := storetest.Session(t, at.String())
+		storetest.Exec(t, admin, fmt.Sprintf("CREATE DATABASE %s_older TEMPLATE %[1]s", db))
+		host = hosttest.StartHost(t, dir, database)
+		lost := checksOf(t, host, key, 2)
+		if !runs {
+			expect.Until(t, "the host to write what it answered", func() bool {
+				text, _ := os.ReadFile(filepath.Join(dir, "answered"))
+				return strings.Contains(string(text), lost[1])
 			})
-			if !runs {
-				host = hosttest.StartHost(t, dir, database)
-			}
-			wantLoss(t, host, key, dir, database, lost)
-			recorded, _ := hosttest.RecordedRefs(t, database)
-			for i, refs := range [][]string{kept, lost} {
-				for _, ref := range refs {
-					expect.Equal(t, "records of "+ref, recorded[ref], 1-i)
-				}
-			}
+			host.Stop(t, syscall.SIGKILL)
+		}
+		storetest.Exec(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", db),
+			fmt.Sprintf("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '%s'", db),
+			fmt.Sprintf("ALTER DATABASE %s RENAME TO %[1]s_newer", db),
+			fmt.Sprintf("ALTER DATABASE %s_older RENAME TO %[1]s", db))
+		t.Cleanup(func() {
+			_, err := admin.Exec(context.Background(), fmt.Sprintf("DROP DATABASE %s_newer WITH (FORCE)", db))
+			expect.NoError(t, err)
 		})
-	}
+		if !runs {
+			host = hosttest.StartHost(t, dir, database)
+		}
+		wantLoss(t, host, key, dir, database, lost)
+		recorded, _ := hosttest.RecordedRefs(t, database)
+		for i, refs := range [][]string{kept, lost} {
+			for _, ref := range refs {
+				expect.Equal(t, "records of "+ref, recorded[ref], 1-i)
+			}
+		}
+	})
 }

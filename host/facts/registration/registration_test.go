@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/access/admission"
@@ -178,10 +177,7 @@ func TestObserve(t *testing.T) {
 	}
 	wantFacts := func(when string, want entity.Facts) {
 		t.Helper()
-		got, err := r.observe(t, entity.Email, "jane@mail.example.com")
-		expect.That(t, err == nil, "%s: %v", when, err)
-		diff := cmp.Diff(want, got)
-		expect.That(t, diff == "", "facts %s (-want +got):\n%s", when, diff)
+		expect.NoDiff(t, "facts "+when, want, expect.Value(r.observe(t, entity.Email, "jane@mail.example.com"))(t))
 	}
 	wantFacts("after the first fetch", want)
 	for name := range want {

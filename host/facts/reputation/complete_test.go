@@ -57,20 +57,17 @@ func TestListedOrRefused(t *testing.T) {
 
 	failing := newStore()
 	failing.broken = errors.New("too many connections")
-	_, err = collect(t.Context(), failing, loaded)
-	refused("a failing database", err)
+	refused("a failing database", expect.ErrorOf(collect(t.Context(), failing, loaded)))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := hangingStore{newStore(), make(chan struct{}), make(chan struct{})}
 	defer close(slow.released)
 	go func() { <-slow.asked; cancel() }()
-	_, err = collect(ctx, slow, loaded)
-	refused("a slow database", err)
+	refused("a slow database", expect.ErrorOf(collect(ctx, slow, loaded)))
 
 	graph := newStore()
 	graph.aggregates = func([]Subject) ([]Aggregate, error) { return nil, context.DeadlineExceeded }
-	_, err = collect(t.Context(), graph, loaded)
-	refused("a graph query that takes too long", err)
+	refused("a graph query that takes too long", expect.ErrorOf(collect(t.Context(), graph, loaded)))
 }
 
 // TestStaleLists checks how long a host uses the lists in its memory while it cannot load newer ones.

@@ -35,8 +35,7 @@ func TestSimilarFacts(t *testing.T) {
 		"refund-department-7@gmail.com", "jane.smith@gmail.com")
 	m.set(2, feed.List{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
 	m.set(3, feed.List{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
-	until := noon.Add(-time.Hour)
-	m.set(4, feed.List{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
+	m.set(4, feed.List{Name: "Old", Kind: feed.Bad, ExpiresAt: new(noon.Add(-time.Hour))}, "very-old-scam-shop.example")
 	s := newSimilar(t, m)
 	near := func(part, nearest, distance, letters, list, category string) entity.Facts {
 		f := entity.Facts{"similar.part": part, "similar.distance": distance, "similar.letters": letters,

@@ -128,8 +128,7 @@ func TestHonestServerAmongOthers(t *testing.T) {
 	portal.HandleAll(resolvertest.Redirect)
 	r := newResolver(t, resolver.Config{}, portal, honest)
 	r.Verify(t.Context())
-	got := lookUp(t, r, "a.example", resolver.A)
-	expect.NoDiff(t, "addresses", addresses("192.0.2.1"), got.Addresses, sameAnswer)
+	expect.NoDiff(t, "addresses", addresses("192.0.2.1"), lookUp(t, r, "a.example", resolver.A).Addresses, sameAnswer)
 	expect.Equal(t, "the server with false answers was asked", portal.Count("a.example A"), 0)
 	expect.Equal(t, "problems", len(r.Problems()), 1)
 }

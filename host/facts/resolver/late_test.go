@@ -52,8 +52,7 @@ func TestLateHost(t *testing.T) {
 		c := newClock()
 		began, f := c.Now(), &flight{}
 		if tt.sent != never {
-			at := began.Add(tt.sent)
-			f.sent.Store(&at)
+			f.sent.Store(new(began.Add(tt.sent)))
 		}
 		c.Add(tt.took)
 		expect.Equal(t, name, f.late(began, c.Now(), patience), tt.late)
@@ -70,8 +69,7 @@ func TestLateTimers(t *testing.T) {
 	lookUp := func(name string, took time.Duration) error {
 		done := make(chan error, 1)
 		go func() {
-			_, err := r.Lookup(context.Background(), Question{Name: name, Type: A})
-			done <- err
+			done <- expect.ErrorOf(r.Lookup(context.Background(), Question{Name: name, Type: A}))
 		}()
 		timer := <-c.started
 		if took > 0 {
@@ -149,10 +147,7 @@ func TestUnreadAnswer(t *testing.T) {
 			}
 		}
 		done := make(chan error, 1)
-		go func() {
-			_, err := r.Lookup(context.Background(), q)
-			done <- err
-		}()
+		go func() { done <- expect.ErrorOf(r.Lookup(context.Background(), q)) }()
 		timer := <-c.started
 		c.Add(r.cfg.Patience)
 		timer <- c.Now()

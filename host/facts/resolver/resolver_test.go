@@ -194,8 +194,7 @@ func TestAbandonedLookup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	abandoned := make(chan error, 1)
 	go func() {
-		_, err := r.Lookup(ctx, resolver.Question{Name: "a.example", Type: resolver.A})
-		abandoned <- err
+		abandoned <- expect.ErrorOf(r.Lookup(ctx, resolver.Question{Name: "a.example", Type: resolver.A}))
 	}()
 	expect.Until(t, "a query", func() bool { return server.Count("a.example A") == 1 })
 	cancel()

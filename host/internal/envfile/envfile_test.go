@@ -2,6 +2,8 @@ package envfile
 
 import (
 	"bufio"
+	"cmp"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -49,18 +51,10 @@ func TestParse(t *testing.T) {
 			t.Parallel()
 			got, err := Parse("f", test.text)
 			expect.NoDiff(t, "variables", test.want, got)
-			if text := errorText(err); !strings.HasPrefix(text, test.err) || (text == "") != (test.err == "") {
-				t.Errorf("error %q, want %q", text, test.err)
-			}
+			expect.That(t, strings.HasPrefix(fmt.Sprint(err), cmp.Or(test.err, "<nil>")), "error %v, want %q", err,
+				test.err)
 		})
 	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // FuzzParse checks that systemd and podman read the same variables from each file that Parse accepts.

@@ -41,10 +41,8 @@ func TestModes(t *testing.T) {
 			expect.Equal(t, what, string(text), "secret")
 		}
 	}
-	_, err := private.Read(filepath.Join(t.TempDir(), "missing"))
-	expect.Error(t, "no file", err, fs.ErrNotExist)
+	expect.Error(t, "no file", expect.ErrorOf(private.Read(filepath.Join(t.TempDir(), "missing"))), fs.ErrNotExist)
 	folder := t.TempDir()
 	expect.NoError(t, os.Chmod(folder, 0o755))
-	_, err = private.Read(folder)
-	expect.ErrorText(t, "a folder", err, "is a directory")
+	expect.ErrorText(t, "a folder", expect.ErrorOf(private.Read(folder)), "is a directory")
 }

@@ -179,8 +179,7 @@ func TestFoundAgain(t *testing.T) {
 		d.check(caller(0), 20, unknown, trapped)
 	}
 	wantFound("without a receiver", 8)
-	swapped := *terms
-	d.Remember([]check.Record{{Decision: &check.Decision{At: d.at.Add(time.Minute), Terms: &swapped,
+	d.Remember([]check.Record{{Decision: &check.Decision{At: d.at.Add(time.Minute), Terms: new(*terms),
 		Layers: []check.Outcome{unknown, trapped}}}})
 	wantFound("another lineup", 0)
 }

@@ -20,12 +20,9 @@ import (
 
 // processes are the programs that the test binary can be instead of the tests.
 var processes = map[string]func(in io.Reader, out io.Writer) error{
-	"measure": func(in io.Reader, out io.Writer) error { return ServeMeasure(context.Background(), in, out) },
-	"print nothing": func(in io.Reader, _ io.Writer) error {
-		_, err := io.Copy(io.Discard, in)
-		return err
-	},
-	"fail": func(io.Reader, io.Writer) error { return errors.New("a bug") },
+	"measure":       func(in io.Reader, out io.Writer) error { return ServeMeasure(context.Background(), in, out) },
+	"print nothing": func(in io.Reader, _ io.Writer) error { return expect.ErrorOf(io.Copy(io.Discard, in)) },
+	"fail":          func(io.Reader, io.Writer) error { return errors.New("a bug") },
 	"print its ID": func(in io.Reader, out io.Writer) error {
 		_, err := io.Copy(io.Discard, in)
 		fmt.Fprintf(out, `{"passport":{"digest":"%d"}}`, os.Getpid())

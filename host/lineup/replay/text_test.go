@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,21 +75,18 @@ func reports() (a, b *replay.Report) {
 func TestReportText(t *testing.T) {
 	t.Parallel()
 	a, b := reports()
-	for name, r := range map[string]*replay.Report{
+	expect.Each(t, map[string]*replay.Report{
 		"two hosts": replay.Merge(a, nil, b), "no checks": replay.Merge(), "no flips": replay.Merge(&replay.Report{
 			Remembered: 3, From: new(start), To: new(start), Types: a.Types[1:], References: a.References}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var text strings.Builder
-			expect.NoError(t, r.WriteText(&text))
-			file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".txt")
-			if *update {
-				expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
-			}
-			expect.NoDiff(t, "result", string(expect.Value(os.ReadFile(file))(t)), text.String())
-		})
-	}
+	}, func(t *testing.T, r *replay.Report) {
+		var text strings.Builder
+		expect.NoError(t, r.WriteText(&text))
+		file := filepath.Join("testdata", path.Base(t.Name())+".txt")
+		if *update {
+			expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
+		}
+		expect.NoDiff(t, "result", string(expect.Value(os.ReadFile(file))(t)), text.String())
+	})
 }
 
 // Merging is the same in any order and grouping, and after a report was stored as JSON.

@@ -99,8 +99,7 @@ func TestFitRecovers(t *testing.T) {
 		f := s.fit(t, unlimited(prevalence))
 		for i, drawn := range []struct{ bias, a, b float64 }{{-3, 4, 2}, {-1, 1, 3}} {
 			typed := f.Types[i]
-			own := float64(typed.Positives) / float64(typed.N)
-			bias := drawn.bias + logit(prevalence) - logit(own)
+			bias := drawn.bias + logit(prevalence) - logit(float64(typed.Positives)/float64(typed.N))
 			expect.That(t, math.Abs(typed.Bias-bias) <= .5 && math.Abs(typed.Weights[0]-drawn.a) <= .5 &&
 				math.Abs(typed.Weights[1]-drawn.b) <= .5, "%s at %.2f: bias %v and weights %v, want %.2f, %v and %v",
 				typed.Type, prevalence, typed.Bias, typed.Weights, bias, drawn.a, drawn.b)

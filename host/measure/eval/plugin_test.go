@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
@@ -239,8 +237,8 @@ func TestReadRow(t *testing.T) {
 				c.reason), "rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
 			return
 		}
-		diff := cmp.Diff([]eval.Row{c.want}, rows)
-		expect.That(t, diff == "" && bad == nil, "invalid lines %v (-want +got):\n%s", bad, diff)
+		expect.NoDiff(t, "rows", []eval.Row{c.want}, rows)
+		expect.That(t, bad == nil, "invalid lines %v", bad)
 	})
 }
 
@@ -270,9 +268,8 @@ func TestReadForms(t *testing.T) {
 			expect.ErrorText(t, c.name+": error", err, c.wantErr)
 			continue
 		}
-		if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {
-			t.Errorf("%s: error %v, invalid lines %v (-want +got):\n%s", c.name, err, bad, diff)
-		}
+		expect.NoDiff(t, c.name, c.want, rows)
+		expect.That(t, err == nil && bad == nil, "%s: error %v, invalid lines %v", c.name, err, bad)
 	}
 }
 

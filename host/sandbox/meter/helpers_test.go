@@ -158,8 +158,7 @@ func startMetered(t testing.TB, wasm []byte, p policy, fuel *fuelSupply) api.Mod
 
 // run calls the exported function "run".
 func run(guest api.Module, args ...uint64) error {
-	_, err := guest.ExportedFunction("run").Call(context.Background(), args...)
-	return err
+	return expect.ErrorOf(guest.ExportedFunction("run").Call(context.Background(), args...))
 }
 
 func TestInstrumentIsDeterministic(t *testing.T) {

@@ -36,14 +36,15 @@ func fakePrograms(t *testing.T, dir, version string) string {
 
 func TestBinaries(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		installed    [][2]string // folder and version, in search order
 		change       func(root string) error
 		major        int
 		want         string   // the folder, relative to the test's root; "" if the search fails
 		wantErr      []string // parts of the error
 		notInstalled bool     // the error is ErrNotInstalled
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the first usable folder": {installed: [][2]string{{"16", "16.4"}, {"17", "17.0"}}, want: "16"},
 		"too old":                 {installed: [][2]string{{"13", "13.23 (Debian 1)"}, {"14", "14.0"}}, want: "14"},
 		"only too old": {installed: [][2]string{{"13", "13.23"}}, notInstalled: true,
@@ -64,30 +65,27 @@ func TestBinaries(t *testing.T) {
 		"a program that is not executable": {installed: [][2]string{{"bad", "16.0"}, {"good", "15.0"}}, want: "good",
 			change: func(root string) error { return os.Chmod(root+"/bad/initdb", 0o644) }},
 		"other programs with these names": {installed: [][2]string{{"odd", ""}, {"good", "15.0"}}, want: "good"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			root := reachable(t)
-			folders := []string{filepath.Join(root, "missing")}
-			for _, p := range test.installed {
-				folders = append(folders, fakePrograms(t, filepath.Join(root, p[0]), p[1]))
-			}
-			if test.change != nil {
-				expect.NoError(t, test.change(root))
-			}
-			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
-			if test.want != "" {
-				expect.That(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got,
-					err, test.want)
-				return
-			}
-			expect.Must(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
-				"binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
-			for _, part := range test.wantErr {
-				expect.That(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		root := reachable(t)
+		folders := []string{filepath.Join(root, "missing")}
+		for _, p := range test.installed {
+			folders = append(folders, fakePrograms(t, filepath.Join(root, p[0]), p[1]))
+		}
+		if test.change != nil {
+			expect.NoError(t, test.change(root))
+		}
+		got, err := search{folders: folders, major: test.major}.binaries(t.Context())
+		if test.want != "" {
+			expect.That(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got,
+				err, test.want)
+			return
+		}
+		expect.Must(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
+			"binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
+		for _, part := range test.wantErr {
+			expect.That(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
+		}
+	})
 }
 
 func TestRelativeFoldersAreNotSearched(t *testing.T) {

@@ -46,7 +46,7 @@ func killedDuringInitdb(t *testing.T) bool {
 func TestInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
-	for name, leave := range map[string]func(dir string) error{
+	expect.Each(t, map[string]func(dir string) error{
 		"with a password and an empty folder": func(dir string) error {
 			r := record{Password: "earlier", Location: filepath.Join(dir, "postgres")}
 			return errors.Join(os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
@@ -56,16 +56,13 @@ func TestInterruptedCreation(t *testing.T) {
 		"with a location whose folder is lost": func(dir string) error {
 			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := dataDir(t)
-			expect.NoError(t, leave(dir))
-			ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
-			left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
-			expect.That(t, left == nil, "Open left %v", left)
-		})
-	}
+	}, func(t *testing.T, leave func(dir string) error) {
+		dir := dataDir(t)
+		expect.NoError(t, leave(dir))
+		ask(t, mustOpen(t, Config{Dir: dir}).URL(), "SELECT 'alive'")
+		left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
+		expect.That(t, left == nil, "Open left %v", left)
+	})
 }
 
 // A database that is missing is not replaced, and others may not read its password.

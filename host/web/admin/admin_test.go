@@ -146,9 +146,8 @@ func TestForeignHosts(t *testing.T) {
 		}
 	}
 	url, _ := start(t, Config{})
-	if status, _, _ := send(t, url+"/metrics", "Host", "evil.example"); status != http.StatusForbidden {
-		t.Errorf("a server on loopback answers for evil.example with status %d", status)
-	}
+	status, _, _ := send(t, url+"/metrics", "Host", "evil.example")
+	expect.Equal(t, "status of a server on loopback for evil.example", status, http.StatusForbidden)
 }
 
 // A page of another site must not record profiles.

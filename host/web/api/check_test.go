@@ -53,10 +53,7 @@ func TestContentType(t *testing.T) {
 		"second of two encodings": {[]string{"Content-Encoding", "", "Content-Encoding", "gzip"}, 415},
 		"two Content-Types":       {[]string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 400},
 	}, func(t *testing.T, test testCase) {
-		r := s.send(t, http.MethodPost, "/api/check", body, append(test.headers, "Authorization", "Bearer "+
-			goodKey)...)
-		r.wellBehaved(t)
-		expect.That(t, r.status == test.status, "status %d, want %d: %s", r.status, test.status, r.body)
+		s.ask(t, goodKey, "POST /api/check", body, test.headers...).is(t, "answer", test.status)
 	})
 }
 
@@ -166,8 +163,7 @@ func TestBatch(t *testing.T) {
 		{"domain":"example.com","region":{"country":"FR"}}, {"email":7}, {}, "domain", {"iban":"DE89","domain":" "},
 		{"domain":"a.com","x":[[[[[[[[]]]]]]]]}, {"domain":"a\u0000b.com"}, null
 	]}`)
-	r.wellBehaved(t)
-	expect.Must(t, r.status == 200, "status %d: %s", r.status, r.body)
+	r.is(t, "a batch", 200)
 	var body struct {
 		Results []struct{ Type, Query, Ref, Error string }
 	}

@@ -50,8 +50,7 @@ func (d *decisions) CountChecks(_ context.Context, c check.Caller, from, until t
 }
 
 func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
-	forecast := 44
-	return &decision.Usage{Month: month.Format(decision.MonthFormat), Quota: 1500, Used: 8, Forecast: &forecast,
+	return &decision.Usage{Month: month.Format(decision.MonthFormat), Quota: 1500, Used: 8, Forecast: new(44),
 		Counts: []decision.Count{}}, d.add(c.Account, "usage %d", month.Unix())
 }
 

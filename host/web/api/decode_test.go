@@ -117,10 +117,8 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 		"too many":           {members(64), "more than 64 members"},
 	}, func(t *testing.T, test testCase) {
 		r := s.check(t, test.body)
-		r.wellBehaved(t)
-		if got := r.failure(t).Error; r.status != 400 || !strings.Contains(got, test.text) {
-			t.Errorf("status %d, %q; want 400 and %q", r.status, got, test.text)
-		}
+		r.is(t, "answer", 400)
+		expect.That(t, strings.Contains(r.failure(t).Error, test.text), "%s, want %q", r.body, test.text)
 	})
 }
 
@@ -324,7 +322,10 @@ func TestInvalidRequests(t *testing.T) {
 		{batch, `{"checks":[{"domain":"a.com"}],"checks":[]}`, "a name occurs twice in one object, near byte 30"},
 		{batch, many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
-		s.rejects(t, test.request, test.body, test.want)
+		r := s.ask(t, goodKey, test.request, test.body, "Content-Type", "application/json")
+		r.is(t, test.request+" "+test.body, 400)
+		got := r.failure(t).Error
+		expect.That(t, strings.HasPrefix(got, test.want), "%s %s: %q, want %q", test.request, test.body, got, test.want)
 	}
 	expect.Equal(t, "what was done", len(d.seen)+len(a.seen)+len(f.seen)+len(v.seen)+len(s.checker.requests()), 0)
 }

@@ -42,15 +42,13 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 	if err := a.call(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
 		return nil, err
 	}
-	subject, kind := knownSubject, "email"
-	last := knownRef
-	next := &last
+	next := new(knownRef)
 	if whose.Ref != largeRef && page.After == "" && page.Limit == maxExported {
 		next = nil
 	}
 	at := privacy.Time{Time: atCheck.In(time.FixedZone("", 3600))}
 	return &privacy.Export{
-		Subject: &subject, Type: &kind, Total: 2, Next: next,
+		Subject: new(knownSubject), Type: new("email"), Total: 2, Next: next,
 		Checks: []privacy.Check{
 			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
 				Webhook: &privacy.Event{

@@ -96,17 +96,6 @@ func (s *site) ask(t testing.TB, key, request, body string, headers ...string) r
 	return s.send(t, method, path, body, append([]string{"Authorization", "Bearer " + key}, headers...)...)
 }
 
-// rejects checks that a request gets a 400 with a text that begins with want, and returns the text.
-func (s *site) rejects(t testing.TB, request, body, want string) string {
-	t.Helper()
-	r := s.ask(t, goodKey, request, body, "Content-Type", "application/json")
-	r.wellBehaved(t)
-	got := r.failure(t).Error
-	expect.That(t, r.status == 400 && strings.HasPrefix(got, want), "%s %s: %d %q, want 400 %q", request, body,
-		r.status, got, want)
-	return got
-}
-
 // calls records what a fake was asked.
 type calls struct {
 	mu   sync.Mutex

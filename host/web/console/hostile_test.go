@@ -128,7 +128,6 @@ func (v *visitor) ordinary() page {
 func TestHostileResponses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	took := 5
 	s.app.Get("/attempts/:n", func(ctx *fiber.Ctx) error {
 		n, _ := ctx.ParamsInt("n")
 		text := "nothing"
@@ -137,7 +136,7 @@ func TestHostileResponses(t *testing.T) {
 		}
 		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1",
 			"Attempts": []webhook.Attempt{
-				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, ResponseBody: text,
+				{Number: 1, StartedAt: time.Now(), TookMS: new(5), Status: 500, ResponseBody: text,
 					ResponseHeader: text, Request: webhook.Request{Header: text, Body: text}},
 				{Number: 2, Error: text},
 			}, "Payload": indented(text)})

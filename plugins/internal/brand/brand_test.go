@@ -7,35 +7,46 @@ import (
 
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
+	"assay/registry"
 	"assay/registry/expect"
+	"assay/registry/layertest"
+	"assay/sdk"
 )
+
+// hostOf returns the host of a domain as layers read it.
+func hostOf(t *testing.T, domain string) *suffix.Host {
+	t.Helper()
+	var h suffix.Host
+	sdk.Run(func(c *sdk.Check) sdk.Outcome {
+		h, _ = suffix.Read(c)
+		return sdk.Scored
+	}, layertest.Facts(t, registry.Case{Type: "domain", Value: domain}))
+	return &h
+}
 
 func TestRelationTo(t *testing.T) {
 	t.Parallel()
 	b := Brand{Key: "blumen", Domains: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
 	for name, tt := range map[string]struct {
-		host suffix.Host
+		host string
 		want Relation
 	}{
-		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owned},
-		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Unrelated},
-		"typo of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Unrelated},
-		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
-			Private: true}, Unrelated},
-		"open suffix":      {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Unrelated},
-		"small country":    {suffix.Host{Registrable: "blumen.ge", Suffix: "ge", TLD: "ge"}, Unrelated},
-		"sold suffix":      {suffix.Host{Registrable: "blumen.cc", Suffix: "cc", TLD: "cc"}, Unrelated},
-		"French territory": {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Unrelated},
-		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
-			Owned},
-		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owned},
-		"local branch": {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Plausible},
-		"full name": {suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net",
-			TLD: "net"}, Owned},
-		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Unrelated},
-		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Unrelated},
+		"any suffix":          {"blumen.co.uk", Owned},
+		"risky suffix":        {"blumen.top", Unrelated},
+		"typo of a suffix":    {"blumen.cm", Unrelated},
+		"shared suffix":       {"blumen.weebly.com", Unrelated},
+		"open suffix":         {"blumen.wine", Unrelated},
+		"small country":       {"blumen.ge", Unrelated},
+		"sold suffix":         {"blumen.cc", Unrelated},
+		"French territory":    {"blumen.re", Unrelated},
+		"country's script":    {"blumen.xn--fiqs8s", Owned},
+		"listed":              {"blumen-shop.com", Owned},
+		"local branch":        {"blumen-musterstadt.de", Plausible},
+		"full name":           {"shop.example.net", Owned},
+		"longer name":         {"blumenwiese.com", Unrelated},
+		"suffix of the label": {"xblumen.com", Unrelated},
 	} {
-		expect.Equal(t, name, b.RelationTo(&tt.host), tt.want)
+		expect.Equal(t, name, b.RelationTo(hostOf(t, tt.host)), tt.want)
 	}
 }
 
@@ -70,33 +81,24 @@ func TestSiteAt(t *testing.T) {
 
 func TestOwnerName(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		host suffix.Host
-		want string
-	}{
-		"listed":           {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
-		"any suffix":       {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
-		"risky suffix":     {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
-		"brand's own name": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
-		"subdomain": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
-			"Google"},
-		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, ""},
-		"shared suffix": {suffix.Host{Registrable: "paypal.weebly.com", Suffix: "weebly.com", TLD: "com",
-			Private: true}, ""},
-		"own name on shared suffix": {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io",
-			Private: true}, "PayPal"},
-		"site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com"}, "zendesk.com"},
-		"site's www": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"},
-			"zendesk.com"},
-		"customer of a brand": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com",
-			Subdomain: "acme"}, ""},
-		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
-		"customer of a site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "acme"},
-			""},
-		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
-		"stranger":             {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, ""},
+	for name, tt := range map[string]struct{ host, want string }{
+		"listed":                    {"paypalobjects.com", "PayPal"},
+		"any suffix":                {"paypal.de", "PayPal"},
+		"risky suffix":              {"paypal.top", ""},
+		"brand's own name":          {"google.com", "Google"},
+		"subdomain":                 {"mail.google.com", "Google"},
+		"local branch":              {"dhl-musterstadt.de", ""},
+		"shared suffix":             {"paypal.weebly.com", ""},
+		"own name on shared suffix": {"paypal.github.io", "PayPal"},
+		"site":                      {"zendesk.com", "zendesk.com"},
+		"site's www":                {"www.zendesk.com", "zendesk.com"},
+		"customer of a brand":       {"acme.sharepoint.com", ""},
+		"open suffix":               {"paypal.wine", ""},
+		"customer of a site":        {"acme.zendesk.com", ""},
+		"site's name in Egypt":      {"zendesk.eg", ""},
+		"stranger":                  {"blumen.de", ""},
 	} {
-		expect.Equal(t, name, OwnerName(&tt.host), tt.want)
+		expect.Equal(t, name, OwnerName(hostOf(t, tt.host)), tt.want)
 	}
 }
 
@@ -107,36 +109,26 @@ func TestLookup(t *testing.T) {
 		brands[At(i).Key] = i
 	}
 	type testCase struct {
-		host      suffix.Host
-		candidate string // a key
-		want      string // the owner's name
-		how       Relation
+		host, candidate, owner string // the candidate is a brand's key
+		how                    Relation
 	}
 	expect.Each(t, map[string]testCase{
-		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal", Owned},
-		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
-			Owned},
-		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "",
-			Unrelated},
-		"all countries": {suffix.Host{Registrable: "google.tn", Suffix: "tn", TLD: "tn"}, "google", "Google", Owned},
-		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
-			Plausible},
-		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
-			"SharePoint", Owned},
-		"brand's own host": {
-			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
-				Subdomain: "mail"},
-			"google", "Google", Owned,
-		},
-		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
+		"listed":           {"paypal.de", "paypal", "PayPal", Owned},
+		"other brand":      {"paypay.ne.jp", "paypal", "PayPay", Owned},
+		"open suffix":      {"paypal.wine", "paypal", "", Unrelated},
+		"all countries":    {"google.tn", "google", "Google", Owned},
+		"local branch":     {"dhl-musterstadt.de", "dhl", "DHL", Plausible},
+		"service":          {"sharepoint.com", "sharepoint", "SharePoint", Owned},
+		"brand's own host": {"mail.google.com", "google", "Google", Owned},
+		"stranger":         {"blumen.de", "paypal", "", Unrelated},
 	}, func(t *testing.T, tt testCase) {
-		b, relation := Lookup(&tt.host, brands[tt.candidate])
+		b, relation := Lookup(hostOf(t, tt.host), brands[tt.candidate])
 		got := ""
 		if b != nil {
 			got = b.Name
 		}
-		expect.That(t, got == tt.want && relation == tt.how, "Lookup(%+v, %s) = %q, %d, want %q, %d", tt.host,
-			tt.candidate, got, relation, tt.want, tt.how)
+		expect.That(t, got == tt.owner && relation == tt.how, "Lookup(%s, %s) = %q, %d, want %q, %d", tt.host,
+			tt.candidate, got, relation, tt.owner, tt.how)
 	})
 }
 

@@ -58,9 +58,8 @@ func TestEncode(t *testing.T) {
 	}
 	weights[0], weights[1], weights[2] = 1000, -1000, 0.4*Quantum
 	coded := Encode(weights)
-	if at := [3]int{coded.At(0), coded.At(1), coded.At(2)}; at != [3]int{highest - zero, lowest - zero, 0} {
-		t.Errorf("out-of-range and tiny weights decode to steps %v", at)
-	}
+	expect.Equal(t, "steps of out-of-range and tiny weights", [3]int{coded.At(0), coded.At(1), coded.At(2)},
+		[3]int{highest - zero, lowest - zero, 0})
 	for i := 3; i < Slots; i++ {
 		got := float64(coded.At(uint16(i))) * Quantum
 		expect.Must(t, math.Abs(got-weights[i]) <= Quantum/2, "slot %d decodes to %v, want %v", i, got, weights[i])
