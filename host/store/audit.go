@@ -16,6 +16,7 @@ import (
 	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 )
 
 // auditRow is a row of audit_records.
@@ -124,10 +125,9 @@ func (s *Store) createHeads(ctx context.Context) error {
 		if err != nil || created {
 			return wrap(err, "starting audit chains")
 		}
-		select { // not within a transaction: behind a pooler, the host that migrates may need its connection
-		case <-ctx.Done():
+		// Not within a transaction: behind a pooler, the host that migrates may need its connection.
+		if !maintenance.Pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("starting audit chains: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 )
 
 // recordsLost is the SQLSTATE with which ledger_append fails if the chain does not contain the record that the host
@@ -129,15 +130,8 @@ const (
 // batch makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host
 // or another one misses records, checks are refused.
 func (l *Ledger) Guard(ctx context.Context) {
-	ticker := time.NewTicker(guardInterval)
-	defer ticker.Stop()
 	compared := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for maintenance.Pause(ctx, guardInterval) {
 		if err := l.answered.Save(); err != nil {
 			l.store.log.Warn("remembering what was answered failed", "error", err)
 		}
