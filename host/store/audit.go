@@ -188,8 +188,8 @@ type AuditLog struct {
 // Damaged is the error for chains with a head or a record that no host can have stored.
 type Damaged []*audit.BreakError
 
-// asError returns nil if no chain is damaged.
-func (d Damaged) asError() error {
+// Err returns nil if no chain is damaged.
+func (d Damaged) Err() error {
 	if d == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 		}
 		heads = append(heads, head)
 	}
-	return heads, damaged.asError()
+	return heads, damaged.Err()
 }
 
 // Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.

@@ -55,7 +55,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
 			Before: before})
 	}
-	return due, damaged.asError()
+	return due, damaged.Err()
 }
 
 // anchorRow is a row of audit_anchors.

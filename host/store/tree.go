@@ -62,7 +62,7 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 		tree.Age = time.Duration(r.Age * float64(time.Second))
 		trees[r.Chain] = tree
 	}
-	return trees, damaged.asError()
+	return trees, damaged.Err()
 }
 
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
