@@ -149,9 +149,8 @@ func (s *Store) insertHeads(ctx context.Context, tx bun.Tx) error {
 	return createProgress(ctx, tx)
 }
 
+// headRow is a row of audit_heads.
 type headRow struct {
-	bun.BaseModel `bun:"table:audit_heads"`
-
 	Chain int
 	Seq   int64
 	Hash  []byte
@@ -207,7 +206,7 @@ func (d Damaged) Error() string {
 // Heads returns the head of each chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	var rows []headRow
-	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
+	if err := l.db.NewRaw("SELECT chain, seq, hash FROM audit_heads ORDER BY chain").Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
 	var damaged Damaged
@@ -315,9 +314,12 @@ func (l AuditLog) erased(ctx context.Context, chain int, rows []auditRow) (map[i
 	if len(erasures) == 0 {
 		return nil, nil
 	}
-	var erasedRows []erasedRow
-	err := l.db.NewSelect().Model(&erasedRows).Column("seq", "leaf", "erasure").
-		Where("chain = ? AND erasure IN (?)", chain, bun.List(erasures)).Order("erasure", "seq").Scan(ctx)
+	var erasedRows []struct {
+		Seq, Erasure int64
+		Leaf         []byte
+	}
+	err := l.db.NewRaw(`SELECT seq, leaf, erasure FROM erased_records WHERE chain = ? AND erasure IN (?)
+		ORDER BY erasure, seq`, chain, bun.List(erasures)).Scan(ctx, &erasedRows)
 	erased := map[int64][]audit.Erased{}
 	for _, r := range erasedRows {
 		if len(r.Leaf) != len(audit.Hash{}) {
