@@ -18,8 +18,8 @@ var ErrNoCitus = errors.New("this database does not have the Citus extension: in
 // distributedTable is a table that Citus spreads over the nodes by a column.
 type distributedTable struct{ table, column string }
 
-// distributedTables are all of them. Those with the column chain are colocated. A statement that a check needs names the
-// column of every one of these tables that it reads or writes, so that it runs on one node. All other tables but
+// distributedTables are all of them. Those with the column chain are colocated. A statement that a check needs names
+// the column of every one of these tables that it reads or writes, so that it runs on one node. All other tables but
 // localTables are reference tables, of which each node has a copy.
 var distributedTables = slices.Concat(distributedBy("chain", chainTables...),
 	distributedBy("node", "graph_sightings", "graph_edges", "feed_entries"), distributedBy("prefix", "feed_ranks"),

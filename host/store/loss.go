@@ -75,16 +75,13 @@ func (s *Store) contains(ctx context.Context, chain int, b answeredBatch) (kept 
 	return kept, err
 }
 
-// acceptance is a row of audit_acceptances, with the digest of its record.
-type acceptance struct {
-	Seq    int64
-	Note   string
-	Digest []byte
-}
-
 // acceptances returns the acceptances of a chain that are signed and recorded, by the numbers of their records.
 func (s *Store) acceptances(ctx context.Context, chain int) (map[int64]audit.LossAcceptance, error) {
-	var rows []acceptance
+	var rows []struct {
+		Seq    int64
+		Note   string
+		Digest []byte // of the record
+	}
 	err := s.db.NewRaw(`SELECT a.seq, a.note, r.digest FROM audit_acceptances AS a
 		JOIN ? AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
 		WHERE a.chain = ?`, recordsOf(chain), audit.Loss, chain).Scan(ctx, &rows)

@@ -86,7 +86,8 @@ func (l AuditLog) Anchors(ctx context.Context, chain int, key audit.Public) ([]a
 		Seq   int64
 		Note  string
 	}
-	err := l.db.NewRaw("SELECT chain, seq, note FROM audit_anchors WHERE chain = ? ORDER BY seq", chain).Scan(ctx, &rows)
+	err := l.db.NewRaw("SELECT chain, seq, note FROM audit_anchors WHERE chain = ? ORDER BY seq", chain).
+		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading audit anchors: %w", err)
 	}

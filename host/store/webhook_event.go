@@ -208,8 +208,8 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string, verdict che
 	if errors.Is(err, sql.ErrNoRows) {
 		err = webhook.ErrNoEndpoint
 	} else if err == nil {
-		// It is one statement, because checks of the account wait for the row of its sequence. The row stays locked until
-		// the commit, so numbers become visible in order: a reader that has seen number n will never find a lower number
+		// One statement, because checks of the account wait for the row of its sequence. The row stays locked until the
+		// commit, so numbers become visible in order: a reader that has seen number n will never find a lower number
 		// later.
 		_, err = query(s.db, "insert_event", named{"chain": chain, "ref": d.Ref, "account": accountID, "event": name,
 			"type": d.Type, "score": score, "at": d.At, "payload": payload}).Exec(ctx)

@@ -16,8 +16,8 @@ import (
 
 // Events lists the webhook events of accounts.
 type Events interface {
-	// EventsAfter returns up to limit events of an account whose sequence numbers are above after, in order. Events become
-	// visible in order, so a number that was skipped once never appears later.
+	// EventsAfter returns up to limit events of an account whose sequence numbers are above after, in order. Events
+	// become visible in order, so a number that was skipped once never appears later.
 	EventsAfter(ctx context.Context, account string, after int64, limit int) ([]webhook.Event, error)
 }
 
@@ -53,7 +53,8 @@ type keptData struct {
 }
 
 func newListedEvent(e webhook.Event) (listedEvent, error) {
-	l := listedEvent{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Event: e.Name, Timestamp: stamp(e.OccurredAt)}
+	l := listedEvent{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Event: e.Name,
+		Timestamp: stamp(e.OccurredAt)}
 	if e.Body != nil {
 		return l, json.Unmarshal(e.Body, &struct {
 			Data *json.RawMessage `json:"data"`
