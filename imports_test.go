@@ -134,7 +134,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/measure/bench":  {"", "load is generated from outside the host"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
-	"host/store/postgres": {"host/internal/private", "starting a server needs no knowledge of its contents"},
+	"host/store/postgres": {"host/internal/durable host/internal/private",
+		"starting a server needs no knowledge of its contents"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},
 	"plugins/internal/train/...": {"sdk plugins/... registry host/entity host/measure/eval",

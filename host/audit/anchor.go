@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strconv"
@@ -28,43 +27,33 @@ func (s *Signer) Anchor(a Anchor) (string, error) {
 }
 
 // OpenAnchor verifies an anchor. It accepts a key that was replaced.
-func (p Public) OpenAnchor(signed string) (Anchor, error) {
+func (p Public) OpenAnchor(signed string) (a Anchor, err error) {
+	defer concluding("opening anchor", &err)
 	text, by, err := p.open(signed, p.name, Checkpoints)
-	var a Anchor
-	if err == nil {
-		a, err = parseAnchor(text, p.name)
-	}
 	if err != nil {
-		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
+		return Anchor{}, err
 	}
+	a, err = parseAnchor(text, p.name)
 	a.Replaced = by.until
-	return a, nil
+	return a, err
 }
 
 // parseAnchor parses the text of an anchor that was signed under a name.
 func parseAnchor(text, name string) (a Anchor, err error) {
 	bad := fmt.Errorf("%q is not origin, size, hash and a line of the form %q and a date", text, prunedBefore)
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) != 4 {
+	c, err := ParseCheckpoint(text)
+	if err != nil || len(c.Extensions) != 1 {
 		return Anchor{}, bad
 	}
-	number, ok := strings.CutPrefix(lines[0], name+"/chain/")
+	number, ok := strings.CutPrefix(c.Origin, name+"/chain/")
 	chain, err := strconv.Atoi(number)
 	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
 		return Anchor{}, bad
 	}
-	seq, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil || seq < 0 || strconv.FormatInt(seq, 10) != lines[1] {
-		return Anchor{}, bad
-	}
-	hash, err := base64.StdEncoding.Strict().DecodeString(lines[2])
-	if err != nil || len(hash) != sha256.Size {
-		return Anchor{}, bad
-	}
-	date, ok := strings.CutPrefix(lines[3], prunedBefore)
+	date, ok := strings.CutPrefix(c.Extensions[0], prunedBefore)
 	before, err := time.Parse(time.DateOnly, date)
 	if !ok || err != nil {
 		return Anchor{}, bad
 	}
-	return Anchor{Head: Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, Before: before}, nil
+	return Anchor{Head: Head{Chain: chain, Seq: c.Size, Hash: c.Root}, Before: before}, nil
 }

@@ -46,12 +46,10 @@ func (p Public) OpenPromise(signed string) (promise Promise, err error) {
 		return promise, err
 	}
 	promise.Replaced = by.until
-	leaf, err := base64.StdEncoding.Strict().DecodeString(lines[3])
-	if err != nil || len(leaf) != len(Hash{}) {
+	if promise.Index, err = ParseSize(lines[2]); err != nil {
 		return promise, bad
 	}
-	promise.Leaf = Hash(leaf)
-	if promise.Index, err = strconv.ParseInt(lines[2], 10, 64); err != nil || promise.Index < 0 {
+	if promise.Leaf, err = ParseHash(lines[3]); err != nil {
 		return promise, bad
 	}
 	if promise.Until, err = time.Parse(time.RFC3339, lines[4]); err != nil {

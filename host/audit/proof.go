@@ -8,54 +8,44 @@ import (
 
 // ProveInclusion returns the proof (RFC 6962, section 2.1.1) that leaf index is in a tree. The tiles that it reads are
 // verified with the head. The error is ErrTiles if one is missing.
-func ProveInclusion(head TreeHead, index int64, read ReadTiles) ([]Hash, error) {
+func ProveInclusion(head TreeHead, index int64, read ReadTiles) (_ []Hash, err error) {
+	defer concluding("proving inclusion", &err)
 	if index < 0 || index >= head.Size {
-		return nil, fmt.Errorf("proving inclusion: there is no leaf %d in a tree of %d", index, head.Size)
+		return nil, fmt.Errorf("there is no leaf %d in a tree of %d", index, head.Size)
 	}
 	proof, err := tlog.ProveRecord(head.Size, index, verified(head, read))
-	if err != nil {
-		return nil, fmt.Errorf("proving inclusion: %w", err)
-	}
-	return convert[Hash](proof), nil
+	return convert[Hash](proof), err
 }
 
 // CheckInclusion verifies the proof that a leaf is in a tree.
-func CheckInclusion(head TreeHead, index int64, leaf Hash, proof []Hash) error {
-	err := tlog.CheckRecord(convert[tlog.Hash](proof), head.Size, tlog.Hash(head.Root), index, tlog.Hash(leaf))
-	if err != nil {
-		return fmt.Errorf("verifying inclusion: %w", err)
-	}
-	return nil
+func CheckInclusion(head TreeHead, index int64, leaf Hash, proof []Hash) (err error) {
+	defer concluding("verifying inclusion", &err)
+	return tlog.CheckRecord(convert[tlog.Hash](proof), head.Size, tlog.Hash(head.Root), index, tlog.Hash(leaf))
 }
 
 // ProveConsistency returns the proof (RFC 6962, section 2.1.2) that the tree of the first size leaves is the beginning
 // of a tree. It is empty if size is 0. The tiles that it reads are verified with the head. The error is ErrTiles if one
 // is missing.
-func ProveConsistency(size int64, head TreeHead, read ReadTiles) ([]Hash, error) {
+func ProveConsistency(size int64, head TreeHead, read ReadTiles) (_ []Hash, err error) {
+	defer concluding("proving consistency", &err)
 	if size < 0 || size > head.Size {
-		return nil, fmt.Errorf("proving consistency: a tree of %d is no beginning of one of %d", size, head.Size)
+		return nil, fmt.Errorf("a tree of %d is no beginning of one of %d", size, head.Size)
 	}
 	if size == 0 {
 		return nil, nil
 	}
 	proof, err := tlog.ProveTree(head.Size, size, verified(head, read))
-	if err != nil {
-		return nil, fmt.Errorf("proving consistency: %w", err)
-	}
-	return convert[Hash](proof), nil
+	return convert[Hash](proof), err
 }
 
 // CheckConsistency verifies the proof that a tree is the beginning of another. An empty tree is that of any.
-func CheckConsistency(older, newer TreeHead, proof []Hash) error {
+func CheckConsistency(older, newer TreeHead, proof []Hash) (err error) {
+	defer concluding("verifying consistency", &err)
 	if older.Size == 0 && len(proof) == 0 {
 		return nil
 	}
-	err := tlog.CheckTree(convert[tlog.Hash](proof), newer.Size, tlog.Hash(newer.Root), older.Size,
+	return tlog.CheckTree(convert[tlog.Hash](proof), newer.Size, tlog.Hash(newer.Root), older.Size,
 		tlog.Hash(older.Root))
-	if err != nil {
-		return fmt.Errorf("verifying consistency: %w", err)
-	}
-	return nil
 }
 
 func convert[To, From ~[32]byte](hashes []From) []To {

@@ -138,10 +138,7 @@ func (e *Export) Chains(context.Context) (heads []audit.Head, err error) {
 		}
 		heads = append(heads, audit.Head{Chain: c.Chain, Seq: c.Head.Seq, Hash: audit.Hash(c.Head.Hash)})
 	}
-	if damaged != nil {
-		err = damaged
-	}
-	return heads, err
+	return heads, damaged.Err()
 }
 
 // Anchors implements Log.
@@ -217,10 +214,7 @@ func (e *Export) Trees(context.Context) (map[int]store.Tree, error) {
 		}
 		trees[c.Chain] = tree
 	}
-	if damaged != nil {
-		return trees, damaged
-	}
-	return trees, nil
+	return trees, damaged.Err()
 }
 
 // Checkpoints implements Log. It returns all of the chain.

@@ -15,6 +15,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/audit/witness"
+	"assay/host/internal/maintenance"
 	"assay/host/store"
 )
 
@@ -76,7 +77,7 @@ func (s *Submitter) Run(ctx context.Context) {
 	for _, o := range s.outlets {
 		running.Go(func() {
 			// At a random time, so that mostly one host submits and the others find the signature.
-			for wait := rand.N(submitInterval); pause(ctx, wait); wait = submitInterval {
+			for wait := rand.N(submitInterval); maintenance.Pause(ctx, wait); wait = submitInterval {
 				o.turn(ctx)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/internal/maintenance"
 	"assay/host/store"
 )
 
@@ -29,12 +30,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	var reported time.Time
 	var last string
 	learned := time.Now()
-	for wait := turnInterval; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+	for wait := turnInterval; maintenance.Pause(ctx, wait); {
 		err := k.sign(ctx, true)
 		if wait = turnInterval; err == nil && k.idle() {
 			wait *= 2
@@ -89,7 +85,7 @@ func (k *Keeper) grow(ctx context.Context, head audit.Head, tree store.Tree, pat
 			break
 		}
 		k.progress(head, tree, behind)
-		if patience && tree.Last() < head.Seq && !pause(ctx, time.Since(start)) || patience &&
+		if patience && tree.Last() < head.Seq && !maintenance.Pause(ctx, time.Since(start)) || patience &&
 			time.Since(began) > growTurn {
 			break
 		}
@@ -113,18 +109,6 @@ func (k *Keeper) beyond(ctx context.Context, tree store.Tree) error {
 		}
 	}
 	return nil
-}
-
-// pause waits, and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // startTree creates a chain's tree, whose first leaf is the first record that is kept.

@@ -204,14 +204,12 @@ func Printable(text string) string {
 	return strings.TrimSpace(string(clean[:min(len(clean), 100)]))
 }
 
-// TrustPath is the file that names the keys that this host trusts.
-// TrustPath is the file that names whose signatures the host trusts.
+// TrustPath is the file that names the keys whose signatures this host trusts.
 func (c *Config) TrustPath() string {
 	return cmp.Or(c.TrustFile, filepath.Join(filepath.Dir(c.SecretPath()), "trust"))
 }
 
-// OperatorKeyPath is the file of the key with which operators sign.
-// OperatorKeyPath is the file of the operator's key, which need not exist.
+// OperatorKeyPath is the file of the key with which operators sign. It need not exist.
 func (c *Config) OperatorKeyPath() string {
 	return cmp.Or(c.OperatorKey, filepath.Join(filepath.Dir(c.SecretPath()), "operator.key"))
 }

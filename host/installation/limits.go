@@ -1,8 +1,6 @@
 package installation
 
-import (
-	"time"
-)
+import "time"
 
 // The time limits of a host. Those of a single request are in package api.
 const (

@@ -8,9 +8,7 @@ import (
 
 	"assay/host/customer/webhook"
 	"assay/host/installation"
-	"assay/host/store"
 	"assay/host/telemetry"
-	"assay/host/web/api"
 )
 
 // openDelivery opens the deliverer of webhook events, and the outbox that it reads.
@@ -48,21 +46,4 @@ func receiverResolver(c *installation.Config) *net.Resolver {
 		server := servers[int(next.Add(1)-1)%len(servers)]
 		return (&net.Dialer{}).DialContext(ctx, network, server)
 	}}
-}
-
-// eventFeed adapts the store to api.Events.
-type eventFeed struct{ store *store.Store }
-
-// After implements api.Events.
-func (f eventFeed) After(ctx context.Context, account string, after int64, limit int) ([]api.Event, error) {
-	found, err := f.store.EventsAfter(ctx, account, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]api.Event, len(found))
-	for i, e := range found {
-		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Name,
-			At: e.OccurredAt, Type: e.Type, Score: e.Score, Ref: e.Ref, Body: e.Body}
-	}
-	return events, nil
 }

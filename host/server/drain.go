@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"assay/host/installation"
+	"assay/host/internal/maintenance"
 	"assay/host/internal/terminal"
 	"assay/host/web/api"
 )
@@ -38,12 +39,7 @@ func (e *exit) drain(wait time.Duration) {
 	}
 	e.log.Info("draining: not ready, still serving", "for", wait.String())
 	e.terminal.Stage(fmt.Sprintf("draining for %v (another signal stops at once)", wait))
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-hurry.Done():
-	}
+	maintenance.Pause(hurry, wait)
 }
 
 // finish closes the address and waits for the requests in progress.

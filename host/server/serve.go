@@ -31,7 +31,7 @@ func (h *host) newServer() error {
 		Refused:        h.metrics.CheckRefused,
 		Answered:       h.metrics.RequestAnswered,
 		Used:           h.store.NoteUse,
-		Events:         eventFeed{h.store},
+		Events:         h.store,
 		EventSlots:     d.slots,
 		Privacy:        h.store,
 		Decisions:      h.store,

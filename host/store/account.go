@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/uptrace/bun"
 
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -18,16 +16,13 @@ import (
 
 const saltBytes = 32
 
-// account is a row of accounts.
+// account is a new row of accounts.
 type account struct {
-	bun.BaseModel `bun:"table:accounts"`
-
-	ID        string `bun:",pk"`
-	Plan      string
-	Quota     int
-	Salt      []byte
-	Chain     int
-	CreatedAt time.Time `bun:",nullzero,default:now()"`
+	ID    string
+	Plan  string
+	Quota int
+	Salt  []byte
+	Chain int
 }
 
 // accountInfo is the information that the ledger needs to prepare an account's records. Salt and Chain never change.
@@ -111,7 +106,7 @@ func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, err
 // accountPlan returns the plan of an account, with the account's own quota.
 func (s *Store) accountPlan(ctx context.Context, id string) (check.Plan, error) {
 	var a account
-	err := s.db.NewSelect().Model(&a).Where("id = ?", id).Scan(ctx)
+	err := s.db.NewRaw("SELECT plan, quota FROM accounts WHERE id = ?", id).Scan(ctx, &a)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && id == publicAccount) {
 		return check.Plan{}, fmt.Errorf("%w: %s", billing.ErrNoAccount, id)
 	}

@@ -16,6 +16,7 @@ import (
 	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 )
 
 // auditRow is a row of audit_records.
@@ -124,10 +125,9 @@ func (s *Store) createHeads(ctx context.Context) error {
 		if err != nil || created {
 			return wrap(err, "starting audit chains")
 		}
-		select { // not within a transaction: behind a pooler, the host that migrates may need its connection
-		case <-ctx.Done():
+		// Not within a transaction: behind a pooler, the host that migrates may need its connection.
+		if !maintenance.Pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("starting audit chains: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
@@ -149,9 +149,8 @@ func (s *Store) insertHeads(ctx context.Context, tx bun.Tx) error {
 	return createProgress(ctx, tx)
 }
 
+// headRow is a row of audit_heads.
 type headRow struct {
-	bun.BaseModel `bun:"table:audit_heads"`
-
 	Chain int
 	Seq   int64
 	Hash  []byte
@@ -188,8 +187,8 @@ type AuditLog struct {
 // Damaged is the error for chains with a head or a record that no host can have stored.
 type Damaged []*audit.BreakError
 
-// asError returns nil if no chain is damaged.
-func (d Damaged) asError() error {
+// Err returns nil if no chain is damaged.
+func (d Damaged) Err() error {
 	if d == nil {
 		return nil
 	}
@@ -207,7 +206,7 @@ func (d Damaged) Error() string {
 // Heads returns the head of each chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	var rows []headRow
-	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
+	if err := l.db.NewRaw("SELECT chain, seq, hash FROM audit_heads ORDER BY chain").Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
 	var damaged Damaged
@@ -220,7 +219,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 		}
 		heads = append(heads, head)
 	}
-	return heads, damaged.asError()
+	return heads, damaged.Err()
 }
 
 // Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.
@@ -315,9 +314,12 @@ func (l AuditLog) erased(ctx context.Context, chain int, rows []auditRow) (map[i
 	if len(erasures) == 0 {
 		return nil, nil
 	}
-	var erasedRows []erasedRow
-	err := l.db.NewSelect().Model(&erasedRows).Column("seq", "leaf", "erasure").
-		Where("chain = ? AND erasure IN (?)", chain, bun.List(erasures)).Order("erasure", "seq").Scan(ctx)
+	var erasedRows []struct {
+		Seq, Erasure int64
+		Leaf         []byte
+	}
+	err := l.db.NewRaw(`SELECT seq, leaf, erasure FROM erased_records WHERE chain = ? AND erasure IN (?)
+		ORDER BY erasure, seq`, chain, bun.List(erasures)).Scan(ctx, &erasedRows)
 	erased := map[int64][]audit.Erased{}
 	for _, r := range erasedRows {
 		if len(r.Leaf) != len(audit.Hash{}) {

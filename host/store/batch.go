@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/audit"
+	"assay/host/internal/maintenance"
 )
 
 // batcher gathers the calls of one chain into batches. One batch is in flight, and a second only if it is full: a busy
@@ -307,10 +308,8 @@ func (b *batcher) settle(ctx context.Context, batch []*pending, id []byte, cause
 			}
 			return result{calls: calls}
 		}
-		select {
-		case <-ctx.Done():
+		if !maintenance.Pause(ctx, resolveInterval) {
 			return result{err: &inDoubtError{errors.Join(cause, err)}}
-		case <-time.After(resolveInterval):
 		}
 	}
 }

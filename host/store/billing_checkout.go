@@ -90,20 +90,10 @@ func (s *Store) OtherPages(ctx context.Context, checkout string) (pages []string
 	return pages, wrap(err, "listing open checkouts")
 }
 
-// declineRow is a row of billing_declines.
-type declineRow struct {
-	bun.BaseModel `bun:"table:billing_declines"`
-
-	ID         string
-	Customer   string
-	Card       string
-	DeclinedAt time.Time
-}
-
 // Decline implements billing.Accounts.
 func (s *Store) Decline(ctx context.Context, d billing.Decline, since time.Time, most int) (pages []string, _ error) {
-	row := declineRow{ID: d.ID, Customer: d.Customer, Card: d.Card, DeclinedAt: d.At}
-	_, err := s.db.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
+	_, err := s.db.NewRaw(`INSERT INTO billing_declines (id, customer, card, declined_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, d.ID, d.Customer, d.Card, d.At).Exec(ctx)
 	if err == nil {
 		err = query(s.db, "declined_pages", named{"customer": d.Customer, "card": d.Card, "since": since, "most": most,
 			"open_since": s.now().Add(-billing.PayLife)}).Scan(ctx, &pages)
@@ -113,10 +103,9 @@ func (s *Store) Decline(ctx context.Context, d billing.Decline, since time.Time,
 
 // Declined implements billing.Accounts.
 func (s *Store) Declined(ctx context.Context, checkout string, n int64) (at time.Time, _ error) {
-	err := s.db.NewSelect().Model((*declineRow)(nil)).Column("declined_at").
-		Where("customer IN (SELECT customer FROM billing_checkouts WHERE id IN (SELECT related_checkouts(?)))",
-			checkout).
-		Order("declined_at DESC").Offset(n-1).Limit(1).Scan(ctx, &at)
+	err := s.db.NewRaw(`SELECT declined_at FROM billing_declines WHERE customer IN (
+			SELECT customer FROM billing_checkouts WHERE id IN (SELECT related_checkouts(?)))
+		ORDER BY declined_at DESC OFFSET ? LIMIT 1`, checkout, n-1).Scan(ctx, &at)
 	return at, wrap(orElse(err, nil), "counting declined cards")
 }
 

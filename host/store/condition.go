@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 )
 
 // Problem is a reason why checks cannot be recorded at the moment.
@@ -91,10 +92,7 @@ func (s *Store) Watch(ctx context.Context) {
 		if s.Probe(ctx); len(s.Problems()) > 0 {
 			wait = retryInterval
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		maintenance.Pause(ctx, wait)
 	}
 }
 

@@ -97,12 +97,9 @@ func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (req
 type recordedRow struct {
 	auditRow
 	reviewColumns
+	feedbackColumns
 	Event, State string
 	Attempts     int
-	Label        *feedback.Label
-	SealedNote   []byte
-	GivenAt      time.Time
-	Scored       bool  // layer scores are kept with the feedback
 	First        int64 // the number of the record that is leaf 0 of the chain's tree; 0: the tree has not begun
 	checkpointColumns
 }
@@ -158,13 +155,8 @@ func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e
 	if row.Event != "" {
 		details.Webhook = &decision.Delivery{Event: row.Event, State: row.State, Attempts: row.Attempts}
 	}
-	if row.Label != nil {
-		kept, err := s.kept(row.feedback())
-		if err != nil {
-			return nil, err
-		}
-		details.Feedback = &privacy.Feedback{Label: string(*row.Label), Note: kept.Note,
-			Timestamp: privacy.Time{Time: row.GivenAt}}
+	if details.Feedback, err = s.openFeedback(ref, row.feedbackColumns); err != nil {
+		return nil, err
 	}
 	details.Review, err = s.openReview(ref, row.reviewColumns)
 	return details, err

@@ -15,43 +15,26 @@ import (
 var ErrNoCitus = errors.New("this database does not have the Citus extension: install Citus on every node, run " +
 	"CREATE EXTENSION citus in this database on each, and add the workers on the coordinator with citus_add_node")
 
-// distributedTables names the distribution column of each table that Citus spreads over the nodes. All tables with the
-// column chain are colocated. A statement that a check needs names the column of
-// every one of these tables that it reads or writes, so that it runs on one node. All other tables but localTables are
-// reference tables, of which each node has a copy.
-var distributedTables = []struct{ table, column string }{
-	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
-	{"audit_records", "chain"},
-	{"state_records", "chain"},
-	{"audit_anchors", "chain"},
-	{"audit_trees", "chain"},
-	{"audit_tiles", "chain"},
-	{"audit_checkpoints", "chain"},
-	{"audit_losses", "chain"},
-	{"audit_acceptances", "chain"},
-	{"erasures", "chain"},
-	{"erased_records", "chain"},
-	{"quota_usage", "chain"},
-	{"key_uses", "chain"},
-	{"ledger_settlements", "chain"},
-	{"graph_contributions", "chain"},
-	{"graph_progress", "chain"},
-	{"graph_forgotten", "chain"},
-	{"graph_unreadable", "chain"},
-	{"webhook_events", "chain"},
-	{"webhook_attempts", "chain"},
-	{"webhook_sequences", "chain"},
-	{"feedback", "chain"},
-	{"answers", "chain"},
-	{"reviews", "chain"},
-	{"subject_requests", "chain"},
-	{"export_parts", "chain"},
-	{"graph_sightings", "node"},
-	{"graph_edges", "node"},
-	{"feed_entries", "node"},
-	{"feed_ranks", "prefix"},
-	{"registrations", "domain"},
-	{"public_uses", "client"},
+// distributedTable is a table that Citus spreads over the nodes by a column.
+type distributedTable struct{ table, column string }
+
+// distributedTables are all of them. Those with the column chain are colocated. A statement that a check needs names
+// the column of every one of these tables that it reads or writes, so that it runs on one node. All other tables but
+// localTables are reference tables, of which each node has a copy.
+var distributedTables = slices.Concat(distributedBy("chain", chainTables...),
+	distributedBy("node", "graph_sightings", "graph_edges", "feed_entries"), distributedBy("prefix", "feed_ranks"),
+	distributedBy("domain", "registrations"), distributedBy("client", "public_uses"))
+
+var chainTables = []string{
+	"audit_heads", // the first, because the functions in delegatedFunctions run where a head is
+	"audit_records", "state_records", "audit_anchors", "audit_trees", "audit_tiles", "audit_checkpoints",
+	"audit_losses", "audit_acceptances", "erasures", "erased_records", "quota_usage", "key_uses", "ledger_settlements",
+	"graph_contributions", "graph_progress", "graph_forgotten", "graph_unreadable", "webhook_events",
+	"webhook_attempts", "webhook_sequences", "feedback", "answers", "reviews", "subject_requests", "export_parts",
+}
+
+func distributedBy(name string, tables ...string) []distributedTable {
+	return column(tables, func(table string) distributedTable { return distributedTable{table, name} })
 }
 
 // localTables stay on the coordinator, where all nodes can reach them. A host writes to hosts every two seconds and to
@@ -65,16 +48,6 @@ const (
 	addAttemptsKey  = `ALTER TABLE webhook_attempts ADD CONSTRAINT webhook_attempts_chain_ref_fkey
 		FOREIGN KEY (chain, ref) REFERENCES webhook_events ON DELETE CASCADE`
 )
-
-// tablesBy returns the tables that have a distribution column.
-func tablesBy(column string) (names []string) {
-	for _, d := range distributedTables {
-		if d.column == column {
-			names = append(names, d.table)
-		}
-	}
-	return names
-}
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls forwards the
 // call to the chain's node.
@@ -176,7 +149,7 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 				WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = '%[1]s'::regclass)`, p.Name)}})
 	}
 	chains := "default" // the table that tables of chains are colocated with
-	for _, table := range tablesBy("chain") {
+	for _, table := range chainTables {
 		if _, pending := bytes[table]; !pending {
 			chains = table
 		}
@@ -255,14 +228,14 @@ func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err er
 	functions, err := collect[struct {
 		Name, Signature       string
 		Everywhere, Delegated bool
-	}](ctx, conn, statement("undistributed_functions"), tablesBy("chain"))
+	}](ctx, conn, statement("undistributed_functions"), chainTables)
 	for _, f := range functions {
 		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
 		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)
 		if slices.Contains(delegatedFunctions, f.Name) {
 			step.As = "chain"
 			statement = fmt.Sprintf("SELECT create_distributed_function('%s', '$1', '%s', true)", f.Signature,
-				distributedTables[0].table)
+				chainTables[0])
 			f.Everywhere = f.Everywhere && f.Delegated
 		}
 		step.statements = []string{statement}

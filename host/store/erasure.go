@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/audit"
@@ -28,17 +27,6 @@ const (
 	// forgetLinks is the maximum number of links in the reputation graph that are deleted at once.
 	forgetLinks = 200
 )
-
-// erasedRow is a row of erased_records: one record and the erasure that erased it.
-type erasedRow struct {
-	bun.BaseModel `bun:"table:erased_records"`
-
-	Chain   int
-	Seq     int64
-	Leaf    []byte
-	Erasure int64  // the number of the erasure's record
-	Ref     []byte // a tombstone
-}
 
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events, feedback and
 // reviews, its exports, its sightings and links in the reputation graph, and its overrides of the value. A concurrent

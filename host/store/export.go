@@ -15,7 +15,6 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
@@ -170,9 +169,7 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, records 
 		NextAttemptAt, SettledAt      *time.Time
 		SealedPayload, SealedExchange []byte
 		Number                        int // of the attempt with the exchange
-		Label                         *feedback.Label
-		SealedNote                    []byte
-		GivenAt                       time.Time
+		feedbackColumns
 		reviewColumns
 	}
 	err := query(tx, "export_checks", named{"chain": r.Chain, "records": records, "account": r.AccountID,
@@ -184,15 +181,8 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, records 
 	for i, row := range rows {
 		checks[i] = privacy.Check{Ref: row.Ref, Timestamp: timestamp(row.RecordedAt), Type: row.Type, Score: row.Score,
 			Verdict: row.Verdict, Key: row.KeyID}
-		if row.Label != nil {
-			kept, err := s.kept(feedbackRow{Ref: row.Ref, Label: *row.Label, SealedNote: row.SealedNote,
-				GivenAt: row.GivenAt})
-			if err != nil {
-				s.log.Error("opening the note of feedback failed", "ref", row.Ref, "error", err)
-				kept = &feedback.Kept{Label: *row.Label, Timestamp: privacy.Time{Time: row.GivenAt}}
-			}
-			checks[i].Feedback = &privacy.Feedback{Label: string(kept.Label), Note: kept.Note,
-				Timestamp: kept.Timestamp}
+		if checks[i].Feedback, err = s.openFeedback(row.Ref, row.feedbackColumns); err != nil {
+			s.log.Error("opening the note of feedback failed", "ref", row.Ref, "error", err)
 		}
 		if checks[i].Review, err = s.openReview(row.Ref, row.reviewColumns); err != nil {
 			s.log.Error("a review cannot be opened", "ref", row.Ref, "error", err)

@@ -7,41 +7,46 @@ import (
 	"maps"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
 )
 
-// feedbackRow is a row of feedback.
-type feedbackRow struct {
-	bun.BaseModel `bun:"table:feedback"`
-
-	Ref        string
-	Type       string
-	Label      feedback.Label
+// feedbackColumns are the columns of feedback, in a row of a check.
+type feedbackColumns struct {
+	Label      *feedback.Label // nil: no feedback
 	SealedNote []byte
-	Layers     []byte
 	GivenAt    time.Time
+	Scored     bool // layer scores are kept with it
 }
 
 func noteContext(ref string) string { return "note " + ref }
 
-// kept opens a row.
-func (s *Store) kept(row feedbackRow) (*feedback.Kept, error) {
-	k := &feedback.Kept{Ref: row.Ref, Type: row.Type, Label: row.Label, Scored: row.Layers != nil,
-		Timestamp: privacy.Time{Time: row.GivenAt}}
-	if row.SealedNote != nil {
-		note, err := s.keys.Open(row.SealedNote, noteContext(row.Ref))
-		if err != nil {
-			return nil, fmt.Errorf("opening the note on %s: %w", row.Ref, err)
-		}
-		text := string(note)
-		k.Note = &text
+// openFeedback returns the feedback on a check, or nil if there is none; after an error, without the note.
+func (s *Store) openFeedback(ref string, c feedbackColumns) (*privacy.Feedback, error) {
+	if c.Label == nil {
+		return nil, nil
 	}
-	return k, nil
+	f := &privacy.Feedback{Label: string(*c.Label), Timestamp: privacy.Time{Time: c.GivenAt}}
+	if c.SealedNote != nil {
+		note, err := s.keys.Open(c.SealedNote, noteContext(ref))
+		if err != nil {
+			return f, fmt.Errorf("opening the note on %s: %w", ref, err)
+		}
+		f.Note = new(string(note))
+	}
+	return f, nil
+}
+
+// kept returns the feedback on a check of a type, or nil if there is none.
+func (s *Store) kept(ref, typ string, c feedbackColumns) (*feedback.Kept, error) {
+	f, err := s.openFeedback(ref, c)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	return &feedback.Kept{Ref: ref, Type: typ, Label: *c.Label, Note: f.Note, Scored: c.Scored,
+		Timestamp: f.Timestamp}, nil
 }
 
 // Feedback implements [feedback.Store].
@@ -49,26 +54,17 @@ func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *ent
 	err error) {
 	defer concluding("reading feedback", &err)
 	row, err := s.readCheck(ctx, c, ref, e)
-	if err != nil || row.Label == nil {
+	if err != nil {
 		return nil, err
 	}
-	return s.kept(row.feedback())
-}
-
-// feedback returns the row of the check's feedback, if there is one.
-func (r recordedRow) feedback() feedbackRow {
-	row := feedbackRow{Ref: r.Ref, Type: r.Type, Label: *r.Label, SealedNote: r.SealedNote, GivenAt: r.GivenAt}
-	if r.Scored {
-		row.Layers = []byte{}
-	}
-	return row
+	return s.kept(row.Ref, row.Type, row.feedbackColumns)
 }
 
 // KeepFeedback implements [feedback.Store].
 func (s *Store) KeepFeedback(ctx context.Context, c check.Caller, given feedback.Report, layers []feedback.Layer) (
 	kept *feedback.Kept, err error) {
 	defer concluding("keeping feedback", &err)
-	row := feedbackRow{Ref: given.Ref, Label: given.Label, GivenAt: s.now().UTC().Truncate(time.Millisecond)}
+	row := feedbackColumns{Label: &given.Label, GivenAt: s.now().UTC().Truncate(time.Millisecond)}
 	if given.Note != "" {
 		row.SealedNote = s.keys.Seal([]byte(given.Note), noteContext(given.Ref))
 	}
@@ -84,11 +80,8 @@ func (s *Store) KeepFeedback(ctx context.Context, c check.Caller, given feedback
 	if err != nil {
 		return nil, err
 	}
-	row.Type = record.Type
-	if scored {
-		row.Layers = []byte{}
-	}
-	return s.kept(row)
+	row.Scored = scored
+	return s.kept(given.Ref, record.Type, row)
 }
 
 // RevokeFeedback implements [feedback.Store].
@@ -124,12 +117,8 @@ func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, ar
 
 // Labelled returns all labels with layer scores, of all accounts, oldest first.
 func (s *Store) Labelled(ctx context.Context) ([]feedback.Labelled, error) {
-	var rows []feedbackRow
-	err := s.db.NewSelect().Model(&rows).Column("type", "label", "layers").Where("layers IS NOT NULL").
-		Order("given_at", "chain", "seq").Scan(ctx)
-	labelled, err := convert(rows, err, func(row feedbackRow) (l feedback.Labelled, err error) {
-		l.Type, l.Label = entity.Type(row.Type), row.Label
-		return l, json.Unmarshal(row.Layers, &l.Layers)
-	})
+	labelled := []feedback.Labelled{}
+	err := s.db.NewRaw(`SELECT type, label, layers FROM feedback WHERE layers IS NOT NULL
+		ORDER BY given_at, chain, seq`).Scan(ctx, &labelled)
 	return labelled, wrap(err, "reading feedback")
 }

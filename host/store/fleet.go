@@ -55,25 +55,12 @@ func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	return wrap(err, "removing host")
 }
 
-// hostRow is a row of hosts, with the seconds since it was written.
-type hostRow struct {
-	ID, Name, Problem, Canary     string
-	StartedAt                     time.Time
-	Unseen                        float64
-	Activation, Revision, Refused int64
-}
-
 // Hosts implements fleet.Store.
 func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
-	var rows []hostRow
-	err := s.db.NewRaw(`SELECT id, name, started_at, extract(epoch FROM now() - seen_at)::float8 AS unseen, activation,
-		revision, refused, problem, canary FROM hosts ORDER BY name, started_at`).Scan(ctx, &rows)
-	return column(rows, func(r hostRow) fleet.Host {
-		return fleet.Host{ID: r.ID, Name: r.Name, StartedAt: r.StartedAt,
-			Unseen: time.Duration(r.Unseen * float64(time.Second)),
-			State: fleet.State{Activation: r.Activation, Revision: r.Revision, Refused: r.Refused, Canary: r.Canary,
-				Problem: r.Problem}}
-	}), wrap(err, "reading hosts")
+	hosts := []fleet.Host{}
+	err := s.db.NewRaw(`SELECT id, name, started_at, (extract(epoch FROM now() - seen_at) * 1e9)::bigint AS unseen,
+		activation, revision, refused, problem, canary FROM hosts ORDER BY name, started_at`).Scan(ctx, &hosts)
+	return hosts, wrap(err, "reading hosts")
 }
 
 // Propose implements fleet.Store.
@@ -126,15 +113,8 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 
 // Answers implements fleet.Store.
 func (s *Store) Answers(ctx context.Context, candidate string) ([]fleet.Answer, error) {
-	type row struct {
-		Host, State, Reason string
-		Report              json.RawMessage
-	}
-	var rows []row
-	err := s.db.NewRaw("SELECT host, state, reason, report FROM candidate_hosts WHERE candidate = ? ORDER BY host",
-		candidate).Scan(ctx, &rows)
-	return column(rows, func(r row) fleet.Answer {
-		return fleet.Answer{Candidate: candidate, Host: r.Host, Progress: fleet.Progress(r.State), Reason: r.Reason,
-			Report: r.Report}
-	}), wrap(err, "reading answers")
+	answers := []fleet.Answer{}
+	err := s.db.NewRaw(`SELECT candidate, host, state AS progress, reason, report FROM candidate_hosts
+		WHERE candidate = ? ORDER BY host`, candidate).Scan(ctx, &answers)
+	return answers, wrap(err, "reading answers")
 }

@@ -15,6 +15,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 )
 
 // recordsLost is the SQLSTATE with which ledger_append fails if the chain does not contain the record that the host
@@ -74,16 +75,13 @@ func (s *Store) contains(ctx context.Context, chain int, b answeredBatch) (kept 
 	return kept, err
 }
 
-// acceptance is a row of audit_acceptances, with the digest of its record.
-type acceptance struct {
-	Seq    int64
-	Note   string
-	Digest []byte
-}
-
 // acceptances returns the acceptances of a chain that are signed and recorded, by the numbers of their records.
 func (s *Store) acceptances(ctx context.Context, chain int) (map[int64]audit.LossAcceptance, error) {
-	var rows []acceptance
+	var rows []struct {
+		Seq    int64
+		Note   string
+		Digest []byte // of the record
+	}
 	err := s.db.NewRaw(`SELECT a.seq, a.note, r.digest FROM audit_acceptances AS a
 		JOIN ? AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
 		WHERE a.chain = ?`, recordsOf(chain), audit.Loss, chain).Scan(ctx, &rows)
@@ -129,15 +127,8 @@ const (
 // batch makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host
 // or another one misses records, checks are refused.
 func (l *Ledger) Guard(ctx context.Context) {
-	ticker := time.NewTicker(guardInterval)
-	defer ticker.Stop()
 	compared := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for maintenance.Pause(ctx, guardInterval) {
 		if err := l.answered.Save(); err != nil {
 			l.store.log.Warn("remembering what was answered failed", "error", err)
 		}

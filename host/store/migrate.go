@@ -15,6 +15,8 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/migrate"
+
+	"assay/host/internal/maintenance"
 )
 
 // migrationLock is the key of the advisory lock that lets only one host migrate at a time. bun's own lock is a row,
@@ -86,10 +88,8 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 			return err
 		}
 		s.log.Info("a migration waits for other transactions", "pause", pause, "error", err)
-		select {
-		case <-ctx.Done():
+		if !maintenance.Pause(ctx, pause) {
 			return errors.Join(ctx.Err(), err)
-		case <-time.After(pause):
 		}
 	}
 }
@@ -117,12 +117,8 @@ func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Durati
 		s.log.Info("waiting for another host that migrates the database")
 	}
 	for errors.Is(err, errMigrating) {
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(lockPause):
-			tx, err = tryMigrationsLock(ctx, db)
-		}
+		maintenance.Pause(ctx, lockPause)
+		tx, err = tryMigrationsLock(ctx, db)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for other hosts: %w", err)
@@ -130,13 +126,9 @@ func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Durati
 	ctx, cancel := context.WithCancelCause(ctx)
 	var pinging sync.WaitGroup
 	pinging.Go(func() {
-		for ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(ping):
-				if _, err := tx.ExecContext(ctx, "-- ping"); err != nil {
-					cancel(fmt.Errorf("losing the lock of migrations: %w", err))
-				}
+		for maintenance.Pause(ctx, ping) {
+			if _, err := tx.ExecContext(ctx, "-- ping"); err != nil {
+				cancel(fmt.Errorf("losing the lock of migrations: %w", err))
 			}
 		}
 	})

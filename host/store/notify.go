@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
+
+	"assay/host/internal/maintenance"
 )
 
 // channel is the Postgres notification channel that all hosts listen on.
@@ -50,10 +52,7 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 			return
 		}
 		s.log.Warn("connection for notifications was lost", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenRetryDelay):
-		}
+		maintenance.Pause(ctx, listenRetryDelay)
 	}
 }
 

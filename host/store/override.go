@@ -16,28 +16,12 @@ import (
 	"assay/host/customer/privacy"
 )
 
-// overrideRow is a row of overrides.
-type overrideRow struct {
-	bun.BaseModel `bun:"table:overrides"`
+// overrideColumns are the columns of an override.Entry.
+const overrideColumns = `id, account_id AS account, action, kind, match, subject, masked, sealed_reason, author,
+	created_at, expires_at, mac`
 
-	ID           string
-	AccountID    string
-	Action       check.Verdict
-	Kind         override.Kind
-	Match        []byte
-	Subject      []byte
-	Masked       string
-	SealedReason []byte
-	Author       string
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	MAC          []byte `bun:"mac"`
-}
-
-func (r overrideRow) entry() override.Entry {
-	return override.Entry{ID: r.ID, Account: r.AccountID, Action: r.Action, Kind: r.Kind, Match: r.Match,
-		Subject: r.Subject, Masked: r.Masked, SealedReason: r.SealedReason, Author: r.Author, CreatedAt: r.CreatedAt,
-		ExpiresAt: r.ExpiresAt, MAC: r.MAC}
+func selectOverrides(db bun.IDB) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("overrides").ColumnExpr(overrideColumns)
 }
 
 func reasonContext(id string) string { return "override " + id }
@@ -51,12 +35,12 @@ func (s *Store) OverrideKeys() override.Keys {
 func (s *Store) Now() time.Time { return s.now() }
 
 // listed opens a row for people.
-func (s *Store) listed(r overrideRow) override.Listed {
-	l := override.Listed{ID: r.ID, Account: r.AccountID, Action: r.Action, Kind: r.Kind, Target: r.Masked,
+func (s *Store) listed(r override.Entry) override.Listed {
+	l := override.Listed{ID: r.ID, Account: r.Account, Action: r.Action, Kind: r.Kind, Target: r.Masked,
 		Author: r.Author, CreatedAt: privacy.Time{Time: r.CreatedAt}, ExpiresAt: privacy.Time{Time: r.ExpiresAt}}
 	reason, err := s.keys.Open(r.SealedReason, reasonContext(r.ID))
 	switch {
-	case err != nil || !s.OverrideKeys().Authentic(r.entry()):
+	case err != nil || !s.OverrideKeys().Authentic(r):
 		l.Ignored = "altered"
 	case !r.ExpiresAt.After(s.now()):
 		l.Ignored = "expired"
@@ -100,8 +84,8 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 	at := s.now().UTC().Truncate(time.Millisecond)
 	keys := s.OverrideKeys()
 	id := "ovr_" + ulid.Make().String()
-	row := overrideRow{
-		ID: id, AccountID: r.AccountID, Action: w.Action, Kind: w.Target.Kind,
+	row := override.Entry{
+		ID: id, Account: r.AccountID, Action: w.Action, Kind: w.Target.Kind,
 		Match:        keys.Match(r.AccountID, w.Target),
 		SealedReason: s.keys.Seal([]byte(w.Reason), reasonContext(id)), Author: w.Author,
 		CreatedAt: at, ExpiresAt: w.ExpiresAt.UTC().Truncate(time.Millisecond),
@@ -112,9 +96,9 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 	if typ, value, ok := w.Target.Subject(); ok && r.AccountID != "" {
 		row.Subject = audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(typ), value)
 	}
-	var old overrideRow
-	err := s.db.NewSelect().Model(&old).Where("account_id = ?", r.AccountID).
-		Where("CASE WHEN ? = '' THEN match = ? ELSE id = ? END", w.Edits, row.Match, w.Edits).Scan(ctx)
+	var old override.Entry
+	err := selectOverrides(s.db).Where("account_id = ?", r.AccountID).
+		Where("CASE WHEN ? = '' THEN match = ? ELSE id = ? END", w.Edits, row.Match, w.Edits).Scan(ctx, &old)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && w.Edits != "":
 		return nil, override.ErrUnknown
@@ -123,11 +107,11 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 	case w.Edits != "":
 		row.Kind, row.Match, row.Masked, row.Subject = old.Kind, old.Match, old.Masked, old.Subject
 	}
-	row.MAC = keys.MAC(row.entry())
+	row.MAC = keys.MAC(row)
 	refusal, err := once[string](ctx, s,
 		"SELECT override_add(?chain, ?key, ?now, ?row, ?added, ?replaces, ?removed, ?limit)", named{
 			"chain": r.Chain, "key": r.KeyID, "now": s.now(), "limit": limit, "replaces": old.ID,
-			"row": columns{"id": row.ID, "account_id": row.AccountID, "action": row.Action, "kind": row.Kind,
+			"row": columns{"id": row.ID, "account_id": row.Account, "action": row.Action, "kind": row.Kind,
 				"match": row.Match, "subject": row.Subject, "masked": row.Masked, "sealed_reason": row.SealedReason,
 				"author": row.Author, "created_at": row.CreatedAt, "expires_at": row.ExpiresAt, "mac": row.MAC}.json(),
 			"added":   entry(overrideRecord(r, row, at, string(row.Action)), at),
@@ -146,7 +130,7 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 
 // overrideRecord returns the audit record of an override's addition or removal. It contains nothing about the value
 // except the row's MAC, so an erasure keeps it.
-func overrideRecord(r requester, row overrideRow, at time.Time, verdict string) audit.Record {
+func overrideRecord(r requester, row override.Entry, at time.Time, verdict string) audit.Record {
 	ref := row.ID
 	if verdict == audit.OverrideRemoved {
 		ref += "-" + audit.OverrideRemoved
@@ -179,8 +163,8 @@ func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
 }
 
 func (s *Store) removeOverride(ctx context.Context, r requester, id string) error {
-	var row overrideRow
-	err := s.db.NewSelect().Model(&row).Where("account_id = ? AND id = ?", r.AccountID, id).Scan(ctx)
+	var row override.Entry
+	err := selectOverrides(s.db).Where("account_id = ? AND id = ?", r.AccountID, id).Scan(ctx, &row)
 	if err != nil {
 		return orElse(err, override.ErrUnknown)
 	}
@@ -191,7 +175,7 @@ func (s *Store) removeOverride(ctx context.Context, r requester, id string) erro
 	return err
 }
 
-func (s *Store) deleteOverride(ctx context.Context, r requester, row overrideRow) (removed bool, err error) {
+func (s *Store) deleteOverride(ctx context.Context, r requester, row override.Entry) (removed bool, err error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	err = again(func() error {
 		removed, err = once[bool](ctx, s,
@@ -214,8 +198,8 @@ func (s *Store) AllOverrides(ctx context.Context) ([]override.Listed, error) {
 }
 
 func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, args ...any) ([]override.Listed, error) {
-	var rows []overrideRow
-	err := db.NewSelect().Model(&rows).Where(where, args...).OrderExpr("created_at DESC, id DESC").Scan(ctx)
+	var rows []override.Entry
+	err := selectOverrides(db).Where(where, args...).OrderExpr("created_at DESC, id DESC").Scan(ctx, &rows)
 	return column(rows, s.listed), withOutage(wrap(err, "listing overrides"))
 }
 
@@ -245,21 +229,22 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 	if since > 0 && len(changes.Accounts) == 0 {
 		return changes, nil
 	}
-	var rows []overrideRow
-	if err := query(s.db, "overrides_since", named{"since": since}).Scan(ctx, &rows); err != nil {
+	var rows []override.Entry
+	args := named{"since": since, "columns": bun.Safe(overrideColumns)}
+	if err := query(s.db, "overrides_since", args).Scan(ctx, &rows); err != nil {
 		return changes, err
 	}
 	for _, r := range rows {
-		changes.Accounts[r.AccountID] = append(changes.Accounts[r.AccountID], r.entry())
+		changes.Accounts[r.Account] = append(changes.Accounts[r.Account], r)
 	}
 	return changes, nil
 }
 
 // overridesOfSubject returns the overrides of an account whose value is the subject.
-func (s *Store) overridesOfSubject(ctx context.Context, db bun.IDB, r requester, p subject) ([]overrideRow, error) {
-	var rows []overrideRow
-	err := db.NewSelect().Model(&rows).Where("account_id = ? AND subject = ?", r.AccountID, p.pseudonym).
-		Order("id").Scan(ctx)
+func (s *Store) overridesOfSubject(ctx context.Context, db bun.IDB, r requester, p subject) (rows []override.Entry,
+	err error) {
+	err = selectOverrides(db).Where("account_id = ? AND subject = ?", r.AccountID, p.pseudonym).Order("id").
+		Scan(ctx, &rows)
 	return rows, err
 }
 
@@ -281,7 +266,7 @@ func (s *Store) eraseOverrides(ctx context.Context, r requester, p subject) (n i
 // exportOverrides returns the overrides of an account whose value is the subject.
 func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p subject) ([]privacy.Override, error) {
 	rows, err := s.overridesOfSubject(ctx, db, r, p)
-	return column(rows, func(row overrideRow) privacy.Override {
+	return column(rows, func(row override.Entry) privacy.Override {
 		l := s.listed(row)
 		return privacy.Override{ID: l.ID, Action: string(l.Action), Kind: string(l.Kind), Reason: l.Reason,
 			Author: l.Author, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
@@ -300,18 +285,18 @@ type StoredOverride struct {
 func (l AuditLog) Overrides(ctx context.Context, keys override.Keys, now time.Time) (stored []StoredOverride,
 	err error) {
 	var rows []struct {
-		overrideRow
+		override.Entry
 		Chain int
 	}
 	err = l.db.NewRaw(`SELECT o.*, coalesce(a.chain, 0) AS chain
-		FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id
-		WHERE o.expires_at > ? ORDER BY o.id`, now).Scan(ctx, &rows)
+		FROM (SELECT ? FROM overrides WHERE expires_at > ?) AS o LEFT JOIN accounts AS a ON a.id = o.account
+		ORDER BY o.id`, bun.Safe(overrideColumns), now).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading overrides: %w", err)
 	}
 	for _, r := range rows {
 		stored = append(stored, StoredOverride{ID: r.ID, Chain: r.Chain, MAC: r.MAC,
-			Authentic: keys.Authentic(r.entry())})
+			Authentic: keys.Authentic(r.Entry)})
 	}
 	return stored, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/audit"
+	"assay/host/internal/maintenance"
 )
 
 // Projection applies the contributions of recorded checks to the reputation graph, whichever host recorded them. Any
@@ -162,12 +163,9 @@ func (s *Store) CatchUp(ctx context.Context) error {
 			return nil
 		}
 		var n int
-		if n, _, err = s.applyContributions(ctx, func(int, time.Duration) {}); err == nil && n == 0 {
-			select { // another host is applying them
-			case <-time.After(10 * time.Millisecond):
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
+		n, _, err = s.applyContributions(ctx, func(int, time.Duration) {})
+		if err == nil && n == 0 && !maintenance.Pause(ctx, 10*time.Millisecond) { // another host is applying them
+			err = ctx.Err()
 		}
 		if err == nil {
 			waiting, err = s.waitingContributions(ctx)

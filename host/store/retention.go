@@ -55,16 +55,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
 			Before: before})
 	}
-	return due, damaged.asError()
-}
-
-// anchorRow is a row of audit_anchors.
-type anchorRow struct {
-	bun.BaseModel `bun:"table:audit_anchors"`
-
-	Chain int
-	Seq   int64
-	Note  string
+	return due, damaged.Err()
 }
 
 // KeepAnchor stores a signed anchor and appends a record of the pruning that it permits to the chain. It has no effect
@@ -90,8 +81,14 @@ func (l AuditLog) AnchorNotes(ctx context.Context, chain int) (notes []string, e
 // Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed for
 // this chain and number.
 func (l AuditLog) Anchors(ctx context.Context, chain int, key audit.Public) ([]audit.Anchor, error) {
-	var rows []anchorRow
-	if err := l.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
+	var rows []struct {
+		Chain int
+		Seq   int64
+		Note  string
+	}
+	err := l.db.NewRaw("SELECT chain, seq, note FROM audit_anchors WHERE chain = ? ORDER BY seq", chain).
+		Scan(ctx, &rows)
+	if err != nil {
 		return nil, fmt.Errorf("reading audit anchors: %w", err)
 	}
 	anchors := make([]audit.Anchor, len(rows))

@@ -7,37 +7,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/uptrace/bun"
 
 	"assay/host/access/signin"
 	"assay/host/check"
 )
-
-// sessionRow is a row of sessions.
-type sessionRow struct {
-	bun.BaseModel `bun:"table:sessions,alias:s"`
-
-	ID                            string `bun:",pk"`
-	Hash                          []byte
-	AccountID                     string
-	BeganAt                       time.Time
-	UsedAt                        time.Time
-	ProvedAt                      time.Time
-	ExpiresAt                     time.Time
-	Browser                       string
-	Network                       string
-	RecoversAt, WebhookDisabledAt *time.Time `bun:",scanonly"`
-
-	Plan  string `bun:",scanonly"`
-	Quota int    `bun:",scanonly"`
-	KeyID string `bun:",scanonly"`
-}
-
-func (r sessionRow) session() signin.Session {
-	return signin.Session{ID: r.ID, Account: r.AccountID, BeganAt: r.BeganAt, UsedAt: r.UsedAt,
-		ProvedAt: r.ProvedAt, RecoversAt: r.RecoversAt, WebhookDisabledAt: r.WebhookDisabledAt,
-		Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
-}
 
 // usePrecision is the precision of a session's stored last use, so that most pages write nothing.
 const usePrecision = time.Minute
@@ -167,7 +140,11 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	if until, _ := s.strangers.Get(hash); !ok || now.Before(until) {
 		return signin.Session{}, check.Caller{}, signin.ErrNoSession
 	}
-	var row sessionRow
+	var row struct {
+		signin.Session
+		Plan, KeyID string
+		Quota       int
+	}
 	err := query(s.db, "session", named{"hash": hash[:], "now": now}).Scan(ctx, &row)
 	if err = withOutage(wrap(orElse(err, signin.ErrNoSession), "looking up session")); err != nil {
 		if errors.Is(err, signin.ErrNoSession) {
@@ -187,15 +164,15 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 			s.log.Debug("a session's use is not stored", "error", err)
 		}
 	}
-	return row.session(), check.Caller{Account: row.AccountID, Key: row.KeyID, Plan: plan}, nil
+	return row.Session, check.Caller{Account: row.Account, Key: row.KeyID, Plan: plan}, nil
 }
 
 // Sessions lists an account's sessions, the last used first.
 func (s *Store) Sessions(ctx context.Context, account string) ([]signin.Session, error) {
-	var rows []sessionRow
-	err := s.db.NewSelect().Model(&rows).Where("account_id = ? AND expires_at > ?", account, s.now()).
-		OrderExpr("used_at DESC, id DESC").Limit(maxSessions).Scan(ctx)
-	sessions := column(rows, func(r sessionRow) signin.Session { return r.session() })
+	sessions := []signin.Session{}
+	err := s.db.NewRaw(`SELECT id, account_id AS account, began_at, used_at, proved_at, browser, network FROM sessions
+		WHERE account_id = ? AND expires_at > ? ORDER BY used_at DESC, id DESC LIMIT ?`, account, s.now(), maxSessions).
+		Scan(ctx, &sessions)
 	return sessions, withOutage(wrap(err, "listing sessions"))
 }
 

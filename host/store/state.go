@@ -25,20 +25,11 @@ type WebhookBacklog struct {
 
 // WebhookBacklog measures the queue of webhook events.
 func (s *Store) WebhookBacklog(ctx context.Context) (b WebhookBacklog, err error) {
-	var row struct {
-		Pending, Due, Retried, Failing, Disabled int
-		Late                                     float64
-	}
-	err = query(s.db, "webhook_backlog", named{"limit": countedEvents + 1}).Scan(ctx, &row)
+	err = query(s.db, "webhook_backlog", named{"most": countedEvents}).Scan(ctx, &b)
 	if err == nil {
-		err = query(s.db, "failing_endpoints").Scan(ctx, &row.Failing, &row.Disabled)
+		err = query(s.db, "failing_endpoints").Scan(ctx, &b.Failing, &b.Disabled)
 	}
-	if err != nil {
-		return b, fmt.Errorf("measuring the queue of webhook events: %w", err)
-	}
-	return WebhookBacklog{Pending: min(row.Pending, countedEvents), Due: min(row.Due, countedEvents),
-		Retried: min(row.Retried, countedEvents), Late: time.Duration(row.Late * float64(time.Second)),
-		Failing: row.Failing, Disabled: row.Disabled, Clipped: row.Pending > countedEvents}, nil
+	return b, wrap(err, "measuring the queue of webhook events")
 }
 
 // GraphBacklog counts recorded checks that are not in the reputation graph yet.
@@ -50,16 +41,8 @@ type GraphBacklog struct {
 
 // GraphBacklog measures how far the reputation graph is behind the ledger.
 func (s *Store) GraphBacklog(ctx context.Context) (b GraphBacklog, err error) {
-	var row struct {
-		Batches, Checks int
-		Oldest          float64
-	}
-	err = query(s.db, "graph_backlog", named{"limit": countedBatches + 1}).Scan(ctx, &row)
-	if err != nil {
-		return b, fmt.Errorf("measuring the backlog of the reputation graph: %w", err)
-	}
-	return GraphBacklog{Checks: row.Checks, Oldest: time.Duration(row.Oldest * float64(time.Second)),
-		Clipped: row.Batches > countedBatches}, nil
+	err = query(s.db, "graph_backlog", named{"most": countedBatches}).Scan(ctx, &b)
+	return b, wrap(err, "measuring the backlog of the reputation graph")
 }
 
 // ChainState is the end of an audit chain as the database has it.

@@ -58,12 +58,8 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 			lacking = true
 			continue
 		}
-		event, ok, err := s.eventOf(r.Caller.Account, d)
-		if err != nil {
+		if rows[i].event, rows[i].payload, err = s.eventOf(d); err != nil {
 			return nil, false, err
-		}
-		if ok {
-			rows[i].event, rows[i].payload = event.Event, event.SealedPayload
 		}
 	}
 	return rows, lacking, nil

@@ -30,6 +30,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/internal/lru"
+	"assay/host/internal/maintenance"
 )
 
 // Store is a database with a current schema. It is safe for concurrent use.
@@ -136,12 +137,8 @@ func whenStarted(ctx context.Context, f func(ctx context.Context) error) error {
 	defer cancel()
 	for {
 		err := f(ctx)
-		if sqlState(err) != cannotConnectNow && !pgconn.Timeout(err) {
-			return err
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		starting := sqlState(err) == cannotConnectNow || pgconn.Timeout(err)
+		if !starting || !maintenance.Pause(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}

@@ -21,15 +21,10 @@ var (
 // feedSubscriptionRow is a row of feed_subscriptions.
 type feedSubscriptionRow struct {
 	feed.Subscription
-	SealedURL      []byte
-	EverySeconds   int64
-	FreshSeconds   int64
-	ExpiresSeconds int64
-	ETag           string `bun:"etag"`
-	LastModified   string
+	SealedURL    []byte
+	ETag         string `bun:"etag"`
+	LastModified string
 }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // urlContext binds a sealed URL to its subscription.
 func urlContext(name string) string { return "subscription " + name }
@@ -65,16 +60,9 @@ func (s *Store) changeSubscription(ctx context.Context, what string, otherwise e
 
 // Subscriptions returns all subscriptions by name, without their URLs.
 func (s *Store) Subscriptions(ctx context.Context) ([]feed.Subscription, error) {
-	var rows []feedSubscriptionRow
-	if err := query(s.db, "subscriptions").Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading subscriptions: %w", err)
-	}
-	all := make([]feed.Subscription, len(rows))
-	for i, r := range rows {
-		all[i] = r.Subscription
-		all[i].Every = seconds(r.EverySeconds)
-	}
-	return all, nil
+	all := []feed.Subscription{}
+	err := query(s.db, "subscriptions").Scan(ctx, &all)
+	return all, wrap(err, "reading subscriptions")
 }
 
 // ClaimSubscription claims the named subscription, or the next due one if name is empty. It returns nil if there is
@@ -97,11 +85,9 @@ func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.D
 	if err != nil {
 		return nil, fmt.Errorf("opening the URL of list %s: %w", r.Name, err)
 	}
-	c := &feed.Claim{Subscription: r.Subscription, Known: feed.Validators{ETag: r.ETag, LastModified: r.LastModified},
-		Until: until}
-	c.URL, c.Every = string(url), seconds(r.EverySeconds)
-	c.FreshFor, c.ExpiresAfter = seconds(r.FreshSeconds), seconds(r.ExpiresSeconds)
-	return c, nil
+	r.URL = string(url)
+	return &feed.Claim{Subscription: r.Subscription, Until: until,
+		Known: feed.Validators{ETag: r.ETag, LastModified: r.LastModified}}, nil
 }
 
 const (

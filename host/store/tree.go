@@ -31,19 +31,14 @@ func NewTree(chain int, after, first, size int64, root []byte) (Tree, bool) {
 		true
 }
 
-// treeRow is a row of audit_trees.
-type treeRow struct {
-	Chain int
-	After int64
-	First int64
-	Size  int64
-	Root  []byte
-	Age   float64 // seconds
-}
-
 // Trees returns the trees by chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
-	var rows []treeRow
+	var rows []struct {
+		Chain              int
+		After, First, Size int64
+		Root               []byte
+		Age                float64 // seconds
+	}
 	err := l.db.NewRaw(`SELECT chain, after, first_seq AS first, size, root,
 			least(extract(epoch FROM clock_timestamp() - greatest(grown_at, '2000-01-01')), 1e9)::float8 AS age
 		FROM audit_trees ORDER BY chain`).Scan(ctx, &rows)
@@ -62,7 +57,7 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 		tree.Age = time.Duration(r.Age * float64(time.Second))
 		trees[r.Chain] = tree
 	}
-	return trees, damaged.asError()
+	return trees, damaged.Err()
 }
 
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.

@@ -145,13 +145,16 @@ func (r *Ring) seal(which int, plain []byte, context string) []byte {
 	return g.ciphers[which].Seal(bytes.Clone(g.Prefix), nil, plain, []byte(context))
 }
 
-// open decrypts a value that seal encrypted.
-func (r *Ring) open(which int, sealed []byte, context string) (plain []byte, err error) {
+// open decrypts a value that seal encrypted. what it is goes into the error.
+func (r *Ring) open(which int, what string, sealed []byte, context string) (plain []byte, err error) {
 	err = r.try(sealed, func(g Generation, sealed []byte) (err error) {
 		plain, err = g.ciphers[which].Open(nil, nil, sealed, []byte(context))
 		return err
 	})
-	return plain, err
+	if err != nil {
+		return nil, fmt.Errorf("opening sealed %s: %w", what, err)
+	}
+	return plain, nil
 }
 
 // try calls open with the generation whose prefix a value has and the rest of the value. If that fails, it tries the

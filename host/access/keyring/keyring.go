@@ -120,11 +120,7 @@ func (r *Ring) Seal(plain []byte, context string) []byte {
 
 // Open decrypts a value that Seal encrypted with the same context.
 func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
-	plain, err := r.open(sealCipher, sealed, context)
-	if err != nil {
-		return nil, fmt.Errorf("opening sealed value: %w", err)
-	}
-	return plain, nil
+	return r.open(sealCipher, "value", sealed, context)
 }
 
 // SealNode encrypts a graph node like Seal, with a separate key. Every check seals a node, and a key with random nonces
@@ -136,11 +132,7 @@ func (r *Ring) SealNode(node []byte, context string) []byte {
 
 // OpenNode decrypts a node that SealNode encrypted with the same context.
 func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
-	node, err := r.open(nodeCipher, sealed, context)
-	if err != nil {
-		return nil, fmt.Errorf("opening sealed node: %w", err)
-	}
-	return node, nil
+	return r.open(nodeCipher, "node", sealed, context)
 }
 
 // SealContribution encrypts what a check adds to the reputation graph. It has a key of its own, because every check
@@ -149,11 +141,7 @@ func (r *Ring) SealContribution(plain []byte) []byte { return r.seal(graphCipher
 
 // OpenContribution decrypts what SealContribution encrypted.
 func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
-	plain, err := r.open(graphCipher, sealed, "")
-	if err != nil {
-		return nil, fmt.Errorf("opening sealed contribution: %w", err)
-	}
-	return plain, nil
+	return r.open(graphCipher, "contribution", sealed, "")
 }
 
 // SealAnswer encrypts an answer with a key of its own, which also depends on the request that it answers: Ring alone

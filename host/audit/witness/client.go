@@ -96,7 +96,7 @@ func (c *Client) cosign(ctx context.Context, checkpoint string, prove func(old i
 		if status != http.StatusConflict {
 			return c.accept(status, body, checkpoint, head.Size)
 		}
-		size, err := parseSize(strings.TrimSuffix(body, "\n"))
+		size, err := audit.ParseSize(strings.TrimSuffix(body, "\n"))
 		switch {
 		case err != nil:
 			return "", err

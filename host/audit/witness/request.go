@@ -1,10 +1,8 @@
 package witness
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"assay/host/audit"
@@ -28,7 +26,7 @@ func ParseRequest(body string) (Request, error) {
 	if !ok || !isOld || checkpoint == "" {
 		return Request{}, fmt.Errorf("parsing request: not an old size, a proof and a checkpoint")
 	}
-	old, err := parseSize(number)
+	old, err := audit.ParseSize(number)
 	if err != nil {
 		return Request{}, fmt.Errorf("parsing request: %w", err)
 	}
@@ -37,7 +35,7 @@ func ParseRequest(body string) (Request, error) {
 	}
 	r := Request{Old: old, Checkpoint: checkpoint}
 	for _, line := range lines[1:] {
-		hash, err := parseHash(line)
+		hash, err := audit.ParseHash(line)
 		if err != nil {
 			return Request{}, fmt.Errorf("parsing request: %w", err)
 		}
@@ -58,34 +56,6 @@ func (r Request) String() string {
 
 // parseHead parses the text of a checkpoint (C2SP tlog-checkpoint). Extension lines may follow its three lines.
 func parseHead(text string) (origin string, head audit.TreeHead, err error) {
-	lines := strings.Split(text, "\n")
-	if len(lines) < 4 || lines[0] == "" || lines[len(lines)-1] != "" {
-		return "", audit.TreeHead{}, fmt.Errorf("%q is not origin, size and root", text)
-	}
-	for _, extension := range lines[3 : len(lines)-1] {
-		if extension == "" {
-			return "", audit.TreeHead{}, fmt.Errorf("%q has an empty line", text)
-		}
-	}
-	if head.Size, err = parseSize(lines[1]); err == nil {
-		head.Root, err = parseHash(lines[2])
-	}
-	return lines[0], head, err
-}
-
-// parseSize parses a tree's size in decimal, without leading zeros.
-func parseSize(text string) (int64, error) {
-	size, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || size < 0 || strconv.FormatInt(size, 10) != text {
-		return 0, fmt.Errorf("%q is not the size of a tree", text)
-	}
-	return size, nil
-}
-
-func parseHash(text string) (audit.Hash, error) {
-	hash, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || len(hash) != sha256.Size || base64.StdEncoding.EncodeToString(hash) != text {
-		return audit.Hash{}, fmt.Errorf("%q is not a hash in base 64", text)
-	}
-	return audit.Hash(hash), nil
+	c, err := audit.ParseCheckpoint(text)
+	return c.Origin, audit.TreeHead{Size: c.Size, Root: c.Root}, err
 }

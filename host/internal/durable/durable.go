@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // WriteFile replaces a file with one that only its owner can read. When it returns, the content and the name are on
-// disk. After a crash before that, the file has the old content or the new one.
+// disk. After a crash before that, the file has the old content or the new one. The file keeps its owner, so that a
+// command run once as root does not lock out the user who runs the host.
 func WriteFile(path string, content []byte) error {
 	return write(path, content, os.Rename)
 }
@@ -38,14 +40,23 @@ func write(path string, content []byte, put func(from, to string) error) (err er
 		return err
 	}
 	defer os.Remove(f.Name()) // the temporary name, unless it is renamed
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if before, missing := os.Stat(path); missing == nil && os.Geteuid() == 0 {
+		owner := before.Sys().(*syscall.Stat_t)
+		err = f.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	_, writeErr := f.Write(content)
+	if err := errors.Join(err, writeErr, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := put(f.Name(), path); err != nil {
 		return err
 	}
-	folder, err := os.Open(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
+}
+
+// SyncFolder makes renames inside a folder durable.
+func SyncFolder(path string) error {
+	folder, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package maintenance runs the periodic jobs of a host. The jobs themselves are in other packages.
+// Package maintenance runs the periodic jobs of a host, and pauses loops. The jobs themselves are in other packages.
 package maintenance
 
 import (
@@ -63,5 +63,15 @@ func (j Job) run(ctx context.Context, log *slog.Logger) {
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Error("maintenance job failed", "job", j.Name, "error", err)
+	}
+}
+
+// Pause waits, and reports whether ctx has not ended.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"assay/host/internal/durable"
 )
 
 // settings are appended to a new cluster's postgresql.conf, where operators may edit them. Errors are logged without
@@ -85,7 +87,7 @@ func (c *Cluster) create(ctx context.Context, home string) error {
 	_ = os.Remove(c.data)
 	err = os.Rename(fresh, c.data)
 	if err == nil {
-		err = syncFolder(home)
+		err = durable.SyncFolder(home)
 	}
 	if err != nil {
 		return fmt.Errorf("creating the database: %w", err)
@@ -125,7 +127,7 @@ func (c *Cluster) chooseParent(ctx context.Context, home string) (string, error)
 	}
 	c.log.Info("placing the database outside the data directory, which Postgres's user cannot enter", "user",
 		c.account.name, "at", home)
-	return home, writeDurable(c.path("location"), []byte(home+"\n"))
+	return home, durable.WriteFile(c.path("location"), []byte(home+"\n"))
 }
 
 // makeFolder creates a folder with exactly the mode, regardless of the umask.

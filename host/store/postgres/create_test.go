@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/internal/durable"
 	"assay/registry/expect"
 )
 
@@ -54,7 +55,7 @@ func TestInterruptedCreation(t *testing.T) {
 				r.write(filepath.Join(dir, "postgres.json")))
 		},
 		"with a location whose folder is lost": func(dir string) error {
-			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"))
+			return durable.WriteFile(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"))
 		},
 	}, func(t *testing.T, leave func(dir string) error) {
 		dir := dataDir(t)

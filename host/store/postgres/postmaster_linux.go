@@ -15,12 +15,7 @@ func isPostmaster(pid int, data string) bool {
 	if err != nil || strings.TrimSpace(string(name)) != "postgres" {
 		return false
 	}
-	at, err := os.Stat(filepath.Join(proc, "cwd"))
-	if err != nil {
-		return false
-	}
-	want, err := os.Stat(data)
-	return err == nil && os.SameFile(at, want)
+	return sameFile(filepath.Join(proc, "cwd"), data)
 }
 
 // machine identifies this boot of this kernel and this container: process numbers are comparable only within it.

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"assay/host/internal/durable"
 	"assay/host/internal/private"
 )
 
@@ -47,7 +47,7 @@ func (r record) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", path, err)
 	}
-	return writeDurable(path, append(text, '\n'))
+	return durable.WriteFile(path, append(text, '\n'))
 }
 
 // readLocation returns the content of postgres.location, or "" if there is no such file.
@@ -64,40 +64,4 @@ func readLocation(path string) (string, error) {
 		return "", fmt.Errorf("reading where the database is: %s holds %q, which is not an absolute path", path, home)
 	}
 	return home, nil
-}
-
-// writeDurable replaces a private file atomically and durably. The file keeps its owner, so that a command run once as
-// root does not lock out the user who runs the host.
-func writeDurable(path string, text []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-			err = fmt.Errorf("writing %s: %w", path, err)
-		}
-	}()
-	if info, missing := os.Stat(path); missing == nil && os.Geteuid() == 0 {
-		owner := info.Sys().(*syscall.Stat_t)
-		err = file.Chown(int(owner.Uid), int(owner.Gid))
-	}
-	_, writeErr := file.Write(text)
-	if err = errors.Join(err, writeErr, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes renames inside the folder durable.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

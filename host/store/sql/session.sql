@@ -1,6 +1,7 @@
 -- A session that has not expired, with the plan of its account and the key with which the dashboard acts: the newest
 -- working key that is not a test key, preferably without limits and without expiry. It is empty if no key works.
-SELECT s.*, a.plan, a.quota, coalesce((
+SELECT s.id, s.account_id AS account, s.began_at, s.used_at, s.proved_at, s.browser, s.network,
+    a.plan, a.quota, coalesce((
     SELECT k.id
     FROM api_keys AS k
     WHERE a.suspended_at IS NULL AND k.account_id = s.account_id AND k.state = 'valid'

@@ -1,5 +1,6 @@
--- The queue of webhook events, as far as ?limit of them, and the endpoints that fail.
-SELECT count(*) AS pending, count(*) FILTER (WHERE next_attempt_at <= now()) AS due,
-    count(*) FILTER (WHERE attempts > 0) AS retried,
-    greatest(coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0), 0)::float8 AS late
-FROM (SELECT next_attempt_at, attempts FROM webhook_events WHERE state = 'pending' LIMIT ?limit) AS e
+-- The queue of webhook events, as far as ?most of them. Times are in nanoseconds.
+SELECT least(count(*), ?most) AS pending, count(*) > ?most AS clipped,
+    least(count(*) FILTER (WHERE next_attempt_at <= now()), ?most) AS due,
+    least(count(*) FILTER (WHERE attempts > 0), ?most) AS retried,
+    (greatest(coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0), 0) * 1e9)::bigint AS late
+FROM (SELECT next_attempt_at, attempts FROM webhook_events WHERE state = 'pending' LIMIT ?most + 1) AS e

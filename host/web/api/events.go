@@ -5,33 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 )
 
 // Events lists the webhook events of accounts.
 type Events interface {
-	// After returns up to limit events of an account whose sequence numbers are above after, in order. Events become
-	// visible in order, so a number that was skipped once never appears later.
-	After(ctx context.Context, account string, after int64, limit int) ([]Event, error)
-}
-
-// Event is a webhook event with its delivery state.
-type Event struct {
-	Sequence int64 // within the account, from 1
-	State    string
-	Attempts int
-	Name     string // check.blocked or check.review
-	At       time.Time
-	Type     string
-	Score    int
-	Ref      string
-	Body     []byte // the webhook's body; nil after its deletion
+	// EventsAfter returns up to limit events of an account whose sequence numbers are above after, in order. Events
+	// become visible in order, so a number that was skipped once never appears later.
+	EventsAfter(ctx context.Context, account string, after int64, limit int) ([]webhook.Event, error)
 }
 
 // The number of events in one response.
@@ -65,8 +52,9 @@ type keptData struct {
 	Ref     string `json:"ref"`
 }
 
-func newListedEvent(e Event) (listedEvent, error) {
-	l := listedEvent{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Event: e.Name, Timestamp: stamp(e.At)}
+func newListedEvent(e webhook.Event) (listedEvent, error) {
+	l := listedEvent{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Event: e.Name,
+		Timestamp: stamp(e.OccurredAt)}
 	if e.Body != nil {
 		return l, json.Unmarshal(e.Body, &struct {
 			Data *json.RawMessage `json:"data"`
@@ -101,7 +89,7 @@ func (s *Server) answerEvents(work context.Context, c *fiber.Ctx, caller check.C
 	if err := s.confirm(work, caller); err != nil {
 		return err
 	}
-	found, err := s.cfg.Events.After(work, caller.Account, after, int(limit)+1)
+	found, err := s.cfg.Events.EventsAfter(work, caller.Account, after, int(limit)+1)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/registry/expect"
 )
@@ -236,14 +237,14 @@ func FuzzDecodeSelector(f *testing.F) {
 // eventLog has 5 events of the account goodKey. The odd ones are delivered, so their payload is deleted.
 type eventLog struct{}
 
-func (eventLog) After(_ context.Context, account string, after int64, limit int) ([]Event, error) {
+func (eventLog) EventsAfter(_ context.Context, account string, after int64, limit int) ([]webhook.Event, error) {
 	if account == failKey {
 		return nil, errors.New(secret)
 	}
-	var events []Event
+	var events []webhook.Event
 	for n := after + 1; account == goodKey && n <= 5 && len(events) < limit; n++ {
-		e := Event{Sequence: n, State: "delivered", Attempts: 1, Name: "check.blocked", At: atCheck, Type: "domain",
-			Score: 94, Ref: fmt.Sprint("chk_", n)}
+		e := webhook.Event{Sequence: n, State: "delivered", Attempts: 1, Name: "check.blocked", OccurredAt: atCheck,
+			Type: "domain", Score: 94, Ref: fmt.Sprint("chk_", n)}
 		if n%2 == 0 {
 			e.State, e.Attempts, e.Name = "failed", 4, "check.review"
 			e.Body = fmt.Appendf(nil, `{"event":"check.review","timestamp":"x","data":{"query":"<é>",`+

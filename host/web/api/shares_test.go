@@ -17,6 +17,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
@@ -117,9 +118,9 @@ func (h *hoarder) CheckBatch(ctx context.Context, c check.Caller, items []check.
 	return h.checker.CheckBatch(ctx, c, items, once)
 }
 
-func (h *hoarder) After(ctx context.Context, account string, after int64, limit int) ([]Event, error) {
+func (h *hoarder) EventsAfter(ctx context.Context, account string, after int64, limit int) ([]webhook.Event, error) {
 	h.hold(check.Caller{Account: account})
-	return eventLog{}.After(ctx, account, after, limit)
+	return eventLog{}.EventsAfter(ctx, account, after, limit)
 }
 
 // One account sends slow requests on many connections, as many as it can. All requests of another account must succeed.
