@@ -180,7 +180,7 @@ func MergeShadows(revision int64, stored ...json.RawMessage) (*ShadowReport, err
 
 // WriteText writes a report for a terminal.
 func (s *ShadowReport) WriteText(out io.Writer) error {
-	w := &writer{out: out}
+	w := &writer{}
 	r := s.Report
 	w.printf("%d checks", r.checks())
 	r.writeSpan(w)
@@ -197,7 +197,8 @@ func (s *ShadowReport) WriteText(out io.Writer) error {
 	r.writeSignals(w)
 	s.writeEmitted(w)
 	r.writeFailures(w)
-	return w.err
+	_, err := io.WriteString(out, w.String())
+	return err
 }
 
 // writeEmitted writes how often each layer emitted each signal, its most frequent ones first.
