@@ -31,11 +31,11 @@ type costReport struct {
 
 // profile measures the processor time of a check, by part of the host, with 64 and with 256 connections. Every check is
 // of another domain.
-func (cmd *benchCmd) profile(ctx context.Context, dir, key string, t *terminal.Terminal) error {
+func (cmd *benchCmd) profile(ctx context.Context, dir string, t *terminal.Terminal) error {
 	var reports []costReport
 	for _, connections := range []int{64, 256} {
 		t.Stage(fmt.Sprintf("measuring: processor time with %d connections", connections))
-		r, err := cmd.cost(ctx, dir, key, connections)
+		r, err := cmd.cost(ctx, dir, connections)
 		if err != nil {
 			return err
 		}
@@ -78,13 +78,14 @@ func readProcessorTimes(dir string, host int) (p processorTimes, err error) {
 	return p, errors.Join(errs[:]...)
 }
 
-func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int) (r costReport, err error) {
+func (cmd *benchCmd) cost(ctx context.Context, dir string, connections int) (r costReport, err error) {
 	r.Connections = connections
 	var figures bench.Figures
 	var before, after processorTimes
 	var samples bytes.Buffer
-	err = withHostProcess(ctx, dir, func(h benchHost) (err error) {
-		target := bench.Target{URL: h.url + "/api/check", Key: key, Others: cmd.others, Bodies: bench.Domains(1 << 18)}
+	err = withHost(ctx, dir, func(h benchHost) (err error) {
+		target := cmd.target(h.url)
+		target.Bodies = bench.Domains(1 << 18)
 		if before, err = readProcessorTimes(dir, h.pid); err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 			return Download(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds), &samples)
 		})
 		measuring.Go(func() (err error) {
-			figures, err = bench.Saturate(ctx, target, connections, time.Duration(cmd.Seconds)*time.Second)
+			figures, err = bench.Saturate(ctx, target, connections, cmd.duration())
 			return err
 		})
 		if err := measuring.Wait(); err != nil {
