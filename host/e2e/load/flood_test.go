@@ -155,7 +155,8 @@ func startFailingHost(t *testing.T, failing int) failingHost {
 	expect.Until(t, "the layers to fail", func() bool {
 		return hosttest.CheckOnce(host, key, fmt.Sprintf(hosttest.FailingValue, 0)).Degraded() == (failing > 0)
 	})
-	return failingHost{host, bench.Target{URL: host.URL + "/api/check", Keys: []string{key}, Bodies: bench.Bodies(4096)},
+	return failingHost{host,
+		bench.Target{URL: host.URL + "/api/check", Keys: []string{key}, Bodies: bench.Bodies(4096)},
 		issue("attacker")}
 }
 
