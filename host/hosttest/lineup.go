@@ -3,7 +3,6 @@ package hosttest
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 
@@ -88,7 +87,7 @@ func RollbackLineup(ctx context.Context, b *installation.Backend, dir string, re
 
 // InForce returns the operator of a data directory, and what is in force.
 func InForce(ctx context.Context, b *installation.Backend, dir string) (*change.Operator, lineup.Verified, error) {
-	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, &terminal.Terminal{Out: io.Discard, Err: io.Discard})
+	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, terminal.Silent)
 	if err != nil {
 		return nil, lineup.Verified{}, err
 	}

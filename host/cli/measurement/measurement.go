@@ -24,6 +24,9 @@ import (
 // MeasuredDeadline is far above the deadline of a check, so that a busy machine does not end a measurement.
 const MeasuredDeadline = time.Minute
 
+// unprinted observes no failures of layers: a measurement's report covers them.
+var unprinted = installation.FailurePrinter{Terminal: terminal.Silent}
+
 // lookupWorkers is the number of rows that wait for lookups at the same time.
 const lookupWorkers = 32
 
@@ -68,7 +71,7 @@ func (m *Measurement) Feedback(ctx context.Context) ([]eval.Labelled, error) {
 func (m *Measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, error) {
 	checker := m.Checker
 	if r.Facts != nil {
-		checker = installation.NewChecker(checker.Live, nil, SilentObserver{})
+		checker = installation.NewChecker(checker.Live, nil, unprinted)
 		checker.Deadline, checker.Collector = MeasuredDeadline, GivenFacts(r.Facts)
 	}
 	return checker.Explain(ctx, check.Field{Type: r.Type, Value: r.Value}, r.Country)
@@ -173,7 +176,7 @@ func (m *Measurement) wire(candidate *lineup.Candidate) {
 	m.Model.Limits = limits(l, candidate.Manifests)
 	live := &check.Live{}
 	live.Swap(check.NewLineup(m.Model.Revision, m.Model.Bias, m.Model.Bands, candidate.Members))
-	m.Checker = installation.NewChecker(live, nil, SilentObserver{})
+	m.Checker = installation.NewChecker(live, nil, unprinted)
 	m.Checker.Deadline = MeasuredDeadline
 }
 
@@ -264,14 +267,3 @@ func byType(numbers check.ByType, types []entity.Type) registry.ByType {
 	}
 	return b
 }
-
-// SilentObserver ignores everything: a measurement's report covers it.
-type SilentObserver struct{}
-
-var _ check.Observer = SilentObserver{}
-
-// LayerRan implements check.Observer.
-func (SilentObserver) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
-
-// CheckDone implements check.Observer.
-func (SilentObserver) CheckDone(*check.Decision, time.Duration) {}
