@@ -31,7 +31,12 @@ func Send(t testing.TB, host *HostProcess, key, method, path, body string, heade
 func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (
 	status int, text string) {
 	t.Helper()
-	request := expect.Value(http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body)))(t)
+	return request(t, key, method, host.URL+path, body, header...)
+}
+
+func request(t testing.TB, key, method, url, body string, header ...string) (status int, text string) {
+	t.Helper()
+	request := expect.Value(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}

@@ -37,9 +37,8 @@ func push(t *testing.T, dir, database, name, module, declared string) string {
 // Packed returns a module with a manifest.
 func Packed(t *testing.T, name, module, declared string) []byte {
 	t.Helper()
-	wasm := expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
+	return expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
 		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil))(t)
-	return wasm
 }
 
 // WaitForScore repeats a check until its answer is as wanted: hosts follow a new lineup after a moment.
