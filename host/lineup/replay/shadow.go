@@ -109,7 +109,7 @@ func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []c
 		}
 		emitted := s.emitted(o.Layer)
 		emitted.Checks++
-		for code := range codesOf(o) {
+		for _, code := range check.Codes(o.Signals) {
 			emitted.Signals[code]++
 		}
 	}
@@ -117,15 +117,6 @@ func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []c
 		layer, code := cause(was, change{fused: shadow, layers: slices.Concat(live.Layers, outcomes)})
 		r.signal(SignalFlips{live.Type, live.Verdict, shadow.Verdict, layer, code, 1})
 	}
-}
-
-// codesOf returns the codes of the signals that a layer emitted.
-func codesOf(o check.Outcome) map[string]bool {
-	codes := map[string]bool{}
-	for _, s := range o.Signals {
-		codes[s.Code] = true
-	}
-	return codes
 }
 
 // ShadowLeftOut implements check.ShadowObserver.

@@ -119,7 +119,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 			}
 			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score)}
 			if o.Layer == lineup.Traced {
-				s.codes = codesOf(o.Signals)
+				s.codes = check.Codes(o.Signals)
 			}
 		}
 		return s, nil
@@ -132,17 +132,6 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		return nil, err
 	}
 	return scored, nil
-}
-
-// codesOf returns the distinct codes of signals.
-func codesOf(signals []check.Signal) []string {
-	var codes []string
-	for _, s := range signals {
-		if !slices.Contains(codes, s.Code) {
-			codes = append(codes, s.Code)
-		}
-	}
-	return codes
 }
 
 // explain scores a row. Its held-out scores replace those of the layers.
