@@ -26,22 +26,9 @@ type Suite struct {
 // Open reads manifest.json and cases.jsonl from folder. An unknown field fails the test.
 func Open(t testing.TB, folder string) Suite {
 	t.Helper()
-	var suite Suite
-	var err error
-	if suite.Manifest, err = registry.ParseManifest(read(t, folder+"/manifest.json")); err != nil {
-		t.Fatal(err)
-	}
-	if suite.Cases, err = registry.ParseCases(read(t, folder+"/cases.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	return suite
-}
-
-func read(t testing.TB, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	expect.Must(t, err == nil, "reading %s: %v", path, err)
-	return data
+	manifest, cases, err := registry.ReadDescription(folder)
+	expect.NoError(t, err)
+	return Suite{expect.Value(registry.ParseManifest(manifest))(t), expect.Value(registry.ParseCases(cases))(t)}
 }
 
 // Facts returns the facts of a case: those that the host parses from its value, and its own.
@@ -70,13 +57,11 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 				Threat: string(got.Threat)}
 			for _, s := range got.Signals {
 				answer.Codes = append(answer.Codes, s.Code)
+				raised[s.Code] = true
 			}
 			expect.That(t, got.Outcome != sdk.Failed, "%s: the layer failed", c.Value)
 			for _, difference := range c.Differences(answer) {
 				t.Errorf("%s: %s; signals %v; facts %v", c.Value, difference, got.Signals, facts)
-			}
-			for _, s := range got.Signals {
-				raised[s.Code] = true
 			}
 			for _, fact := range got.Read {
 				read[fact] = true
@@ -169,27 +154,21 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	for _, fact := range got.Read {
 		expect.That(t, slices.Contains(s.Manifest.Facts, fact), "fact %s is read but not declared", fact)
 	}
+	warranted := 0
 	for _, signal := range got.Signals {
 		at := slices.IndexFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code })
 		if at < 0 {
 			t.Errorf("signal %s is raised but not declared", signal.Code)
-		} else if d := s.Manifest.Signals[at]; d.Warrants == registry.WarrantsReview && signal.Points > d.Points {
-			t.Errorf("signal %s is raised with %d points, and warrants a review with %d", signal.Code, signal.Points,
-				d.Points)
+			continue
 		}
-	}
-	warranted := 0
-	for _, signal := range got.Signals {
-		for _, declared := range s.Manifest.Signals {
-			if declared.Code != signal.Code {
-				continue
-			}
-			expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
-				"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points,
-				declared.Points)
-			if declared.Warrants != "" {
-				warranted = max(warranted, declared.Points)
-			}
+		declared := s.Manifest.Signals[at]
+		expect.That(t, declared.Warrants != registry.WarrantsReview || signal.Points <= declared.Points,
+			"signal %s is raised with %d points, and warrants a review with %d", signal.Code, signal.Points,
+			declared.Points)
+		expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
+			"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points, declared.Points)
+		if declared.Warrants != "" {
+			warranted = max(warranted, declared.Points)
 		}
 	}
 	if score := s.score(got); got.Outcome == sdk.Scored && warranted > 0 && score < warranted {
