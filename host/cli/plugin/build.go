@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -31,10 +32,7 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 	if err != nil {
 		return err
 	}
-	out := cmd.Out
-	if out == "" {
-		out = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
-	}
+	out := cmp.Or(cmd.Out, fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version))
 	if err := os.WriteFile(out, wasm, 0o644); err != nil {
 		return err
 	}

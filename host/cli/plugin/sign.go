@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,7 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	if err != nil {
 		return err
 	}
-	file := cmd.Key
-	if file == "" {
-		file = cfg.OperatorKeyPath()
-	}
+	file := cmp.Or(cmd.Key, cfg.OperatorKeyPath())
 	key, err := installation.ReadKey(file)
 	if err != nil {
 		return err
@@ -44,10 +42,7 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	if err != nil {
 		return err
 	}
-	out := cmd.Out
-	if out == "" {
-		out = signatureFile(cmd.Plugin, m)
-	}
+	out := cmp.Or(cmd.Out, signatureFile(cmd.Plugin, m))
 	if err := os.WriteFile(out, []byte(signature), 0o644); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -196,12 +197,7 @@ func (m Mistake) origin() string {
 
 // hasNoSignals reports whether all layers returned a result without signals.
 func (m Mistake) hasNoSignals() bool {
-	for _, o := range m.Layers {
-		if o.Failure != "" || len(o.Signals) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Layers, func(o check.Outcome) bool { return o.Failure != "" || len(o.Signals) > 0 })
 }
 
 // WriteText writes the fit as plain text.
