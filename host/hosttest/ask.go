@@ -54,14 +54,9 @@ func request(t testing.TB, key, method, url, body string, header ...string) (sta
 func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
 	t.Helper()
 	status, text := Send(t, host, key, method, path, body)
-	return status, decoded(t, text)
-}
-
-func decoded(t *testing.T, text string) (answer map[string]any) {
-	t.Helper()
 	err := json.Unmarshal([]byte(text), &answer)
 	expect.Must(t, err == nil, "%s: %v", text, err)
-	return answer
+	return status, answer
 }
 
 // Scrape returns a host's metrics, given its URL for operators.

@@ -25,13 +25,8 @@ const EmptyLayer = "\x00asm\x01\x00\x00\x00" + // header
 // PushEmpty publishes name@1.0.0, an empty layer, and returns what the command prints.
 func PushEmpty(t *testing.T, dir, database, name, declared string) string {
 	t.Helper()
-	return push(t, dir, database, name, EmptyLayer, declared)
-}
-
-// push publishes a module as name@1.0.0, and returns what the command prints.
-func push(t *testing.T, dir, database, name, module, declared string) string {
-	t.Helper()
-	return Output(t, dir, database, "plugin", "push", WriteFile(t, name+".wasm", Packed(t, name, module, declared)))
+	return Output(t, dir, database, "plugin", "push",
+		WriteFile(t, name+".wasm", Packed(t, name, EmptyLayer, declared)))
 }
 
 // Packed returns a module with a manifest.

@@ -185,7 +185,8 @@ func measureModule(ctx context.Context, wasm []byte) (result measured, err error
 	if err != nil {
 		return result, err
 	}
-	s := newSurvey(m, p, values)
+	s := &survey{module: m, plugin: p, values: values, answers: make([]answer, len(values)), read: map[string]bool{},
+		others: map[string]bool{}}
 	if result.Differs, err = s.run(ctx); err == nil {
 		result.Passport = s.passport()
 	}
