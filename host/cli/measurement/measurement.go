@@ -33,7 +33,6 @@ const lookupWorkers = 32
 // Measurement is a lineup that is open in this process to be measured.
 type Measurement struct {
 	Document registry.LineupDocument
-	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
 	Model    eval.Model
 	Checker  *check.Checker
 	opened   *lineup.Candidate
@@ -141,7 +140,7 @@ func readMeasured(ctx context.Context, s *installation.Backend, cfg *installatio
 	if err != nil {
 		return nil, err
 	}
-	var active registry.LineupRevision
+	m := &Measurement{labelled: s.Store.Labelled}
 	if found || file == "" {
 		a, err := s.Authority(ctx, cfg)
 		if err != nil {
@@ -151,15 +150,13 @@ func readMeasured(ctx context.Context, s *installation.Backend, cfg *installatio
 		if err != nil {
 			return nil, err
 		}
-		active = registry.LineupRevision{Revision: inForce.Lineup.Revision, Lineup: inForce.Document}
-		active.Lineup.Base = inForce.Hash.String() // which a fitted lineup derives from
+		m.Model.Revision, m.Document = inForce.Lineup.Revision, inForce.Document
+		m.Document.Base = inForce.Hash.String() // which a fitted lineup derives from
 	}
-	m := &Measurement{Document: active.Lineup, active: active, labelled: s.Store.Labelled}
-	if file == "" {
-		m.Model.Revision = active.Revision
-		return m, nil
+	if file != "" { // a file has no revision
+		m.Model.Revision = 0
+		m.Document, err = installation.ReadDocument(file)
 	}
-	m.Document, err = installation.ReadDocument(file)
 	return m, err
 }
 
@@ -187,7 +184,7 @@ func (m *Measurement) With(p *sandbox.Plugin) (next *Measurement, replaced strin
 	without map[entity.Type][]eval.Limit) {
 	manifest := p.Manifest()
 	item := registry.LineupLayer{Weight: registry.ForAll(manifest.DefaultWeight)}
-	next = &Measurement{Document: m.Document, active: m.active}
+	next = &Measurement{Document: m.Document}
 	next.Document.Layers = nil
 	next.Model.Revision, next.Model.Traced = m.Model.Revision, manifest.Name
 	opened := &lineup.Candidate{}
