@@ -92,7 +92,8 @@ func (cmd *benchCmd) cost(ctx context.Context, dir string, connections int) (r c
 		}
 		measuring, ctx := errgroup.WithContext(ctx)
 		measuring.Go(func() (err error) {
-			samples, err = fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds), maxProfile)
+			url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds)
+			samples, err = fetch(ctx, url, maxProfile)
 			return err
 		})
 		measuring.Go(func() (err error) {

@@ -90,8 +90,8 @@ func (r *PluginType) write(p *page) {
 				rows = append(rows, []string{printable(g.Name), count(g.Spoke.N), g.Spoke.Share.percent(1),
 					g.MeanScore.fixed(1), g.Without.percent(1), g.With.percent(1), (g.With - g.Without).points()})
 			}
-			p.tableIfAny("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH", "CHANGE"},
-				rows)
+			p.tableIfAny("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH",
+				"CHANGE"}, rows)
 		}
 	}
 	writeExamples(p, "Benign, scored highest by the layer:", r.Errors.Benign)
