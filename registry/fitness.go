@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ func (l LineupDocument) checkLayers(manifests []Manifest) error {
 		for _, name := range sortedKeys(item.Config) {
 			if !slices.Contains(known, name) {
 				errs = append(errs, fmt.Errorf("config of %s sets %q, which the layer does not read; it reads %s",
-					item.Layer, name, listed(known)))
+					item.Layer, name, cmp.Or(strings.Join(known, ", "), "none")))
 			}
 		}
 		if budget := manifests[i].BudgetFuel; item.Fuel != 0 && (item.Fuel < MinBudget || item.Fuel > budget) {
@@ -63,13 +64,6 @@ func (l LineupDocument) checkReach(manifests []Manifest) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers

@@ -62,6 +62,16 @@ type Signal struct {
 	YieldsTo []string `json:"-"`
 }
 
+// Codes returns the distinct codes of signals.
+func Codes(signals []Signal) (codes []string) {
+	for _, s := range signals {
+		if !slices.Contains(codes, s.Code) {
+			codes = append(codes, s.Code)
+		}
+	}
+	return codes
+}
+
 // Member is a layer with its weight and settings in a lineup.
 type Member struct {
 	Name     string

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -60,10 +61,7 @@ func (cmd *accountsSignInCmd) Run(ctx context.Context, s *installation.Session) 
 	if err != nil {
 		return err
 	}
-	base := strings.TrimSuffix(s.URL, "/")
-	if base == "" {
-		base = s.Scheme() + s.Listen
-	}
+	base := cmp.Or(strings.TrimSuffix(s.URL, "/"), s.Scheme()+s.Listen)
 	link, until := base+console.LinkPath+token, s.Store.Now().Add(signin.LinkLife)
 	return s.Say(map[string]any{"account": cmd.ID, "link": link, "expires_at": until},
 		"%s\n\nThis link signs in to %s once, until %s UTC. Give it to the account's owner alone.\n", link,

@@ -201,7 +201,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		return hosttest.OutputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account,
 			"--events", "--state", "failed")
 	}
-	hosttest.Eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
+	expect.Until(t, "the event to fail", func() bool { return len(failed()) == 1 })
 	f := failed()[0]
 	expect.That(t, f.Ref == test && f.Attempts == 4 && len(f.Log) == 4 && f.Log[3].Status == 503 &&
 		f.Log[3].ResponseBody == "thanks for "+test && f.PayloadHeld, "failed events: %+v", f)
@@ -216,7 +216,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		events, err := b.Store.RecentEvents(t.Context(), issued.Account, "delivered", 0, 100)
 		return err == nil && len(events) > 0 && events[0].Ref == test
 	}
-	hosttest.Eventually(t, "the event is delivered", delivered)
+	expect.Until(t, "the event to be delivered", delivered)
 	hosttest.WantRefusal(t, "resending a delivered event", dir, database, nil, []string{"webhooks", "resend", test},
 		"no longer held")
 
@@ -253,7 +253,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 // eventuallyDue waits until an attempt has failed, and makes the retry due at once.
 func eventuallyDue(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	hosttest.Eventually(t, "the attempt is over", func() bool {
+	expect.Until(t, "the attempt to end", func() bool {
 		return storetest.Value[int](t, conn, `WITH due AS (
 			UPDATE webhook_events SET next_attempt_at = now()
 			WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)

@@ -74,7 +74,7 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base := fmt.Sprintf("%s/audit/%d/", strings.TrimRight(url, "/"), chain)
-	keys, err := fetchFile(ctx, base+"keys") // those after the receipt, too
+	keys, err := fetch(ctx, base+"keys", fetchLimit) // those after the receipt, too
 	if err != nil {
 		return receipt.Result{}, err
 	}
@@ -85,13 +85,13 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	if err != nil {
 		return receipt.Result{}, fmt.Errorf("%skeys: %w", base, err)
 	}
-	checkpoint, err := fetchFile(ctx, base+"checkpoint")
+	checkpoint, err := fetch(ctx, base+"checkpoint", fetchLimit)
 	if err != nil {
 		return receipt.Result{}, err
 	}
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
 		for _, id := range ids {
-			tile, err := fetchFile(ctx, base+id.Path())
+			tile, err := fetch(ctx, base+id.Path(), fetchLimit)
 			if err != nil {
 				return nil, err
 			}
@@ -102,7 +102,8 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	return r.Compare(key, string(checkpoint), read, time.Now())
 }
 
-func fetchFile(ctx context.Context, url string) ([]byte, error) {
+// fetch returns the first bytes, up to a limit, of what a URL responds with.
+func fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func fetchFile(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, fetchLimit))
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	if response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answers %s", url, response.Status)
 	}

@@ -30,7 +30,7 @@ type benchCmd struct {
 	Overload    bool `help:"Measure a host that is offered twice its capacity instead."`
 	terminal.Output
 
-	others []string // keys of all accounts but the first
+	keys []string // of the accounts
 }
 
 // benchReport is the JSON output of `assay bench`.
@@ -71,56 +71,62 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 
 // run measures hosts on the database of a backend.
 func (cmd *benchCmd) run(ctx context.Context, dir string, b *installation.Backend, t *terminal.Terminal) error {
-	issued, err := installation.IssueKey(ctx, b.Store, installation.Unlimited(), "bench")
-	if err != nil {
-		return err
-	}
-	for range cmd.Accounts - 1 {
-		other, err := installation.IssueKey(ctx, b.Store, installation.Unlimited(), "bench")
+	for range max(1, cmd.Accounts) {
+		issued, err := installation.IssueKey(ctx, b.Store, installation.Unlimited(), "bench")
 		if err != nil {
 			return err
 		}
-		cmd.others = append(cmd.others, other.Secret)
+		cmd.keys = append(cmd.keys, issued.Secret)
 	}
 	if cmd.Profile {
-		return cmd.profile(ctx, dir, issued.Secret, t)
+		return cmd.profile(ctx, dir, t)
 	}
 	if cmd.Overload {
-		return cmd.overload(ctx, dir, issued.Secret, t)
+		return cmd.overload(ctx, dir, t)
 	}
-	report, err := cmd.measure(ctx, dir, issued.Secret, t)
+	report, err := cmd.measure(ctx, dir, t)
 	if err != nil {
 		return err
 	}
 	return t.Show(report, func() error { return cmd.print(t, report) })
 }
 
-func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal.Terminal) (r benchReport, err error) {
-	d := time.Duration(cmd.Seconds) * time.Second
-	target := bench.Target{Key: key, Others: cmd.others, Bodies: bench.Bodies(4096)}
-	saturate := func(into *bench.Figures) func(url string) error {
-		return func(url string) (err error) {
-			target.URL = url + "/api/check"
-			if _, err = bench.Saturate(ctx, target, cmd.Connections, time.Second); err == nil { // warm up
-				*into, err = bench.Saturate(ctx, target, cmd.Connections, d)
-			}
-			return err
-		}
+// duration is that of each measurement.
+func (cmd *benchCmd) duration() time.Duration { return time.Duration(cmd.Seconds) * time.Second }
+
+// target returns what is sent to a host.
+func (cmd *benchCmd) target(url string) bench.Target {
+	return bench.Target{URL: url + "/api/check", Keys: cmd.keys, Bodies: bench.Bodies(4096)}
+}
+
+// saturate measures a host that has warmed up.
+func (cmd *benchCmd) saturate(ctx context.Context, url string) (bench.Figures, error) {
+	target := cmd.target(url)
+	if f, err := bench.Saturate(ctx, target, cmd.Connections, time.Second); err != nil {
+		return f, err
 	}
+	return bench.Saturate(ctx, target, cmd.Connections, cmd.duration())
+}
+
+func (cmd *benchCmd) measure(ctx context.Context, dir string, t *terminal.Terminal) (r benchReport, err error) {
 	t.Stage("measuring: batched ledger")
-	err = withHost(ctx, dir, func(url string) error {
-		if err := saturate(&r.Batched)(url); err != nil {
+	err = withHost(ctx, dir, func(h benchHost) (err error) {
+		if r.Batched, err = cmd.saturate(ctx, h.url); err != nil {
 			return err
 		}
 		t.Stage(fmt.Sprintf("measuring: %d requests per second", cmd.Rate))
-		r.Offered, err = bench.Offer(ctx, target, cmd.Rate, d)
+		r.Offered, err = bench.Offer(ctx, cmd.target(h.url), cmd.Rate, cmd.duration())
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
 	t.Stage("measuring: one check per transaction")
-	if err = withHost(ctx, dir, saturate(&r.Unbatched), "--ledger-batch=1"); err != nil {
+	err = withHost(ctx, dir, func(h benchHost) (err error) {
+		r.Unbatched, err = cmd.saturate(ctx, h.url)
+		return err
+	}, "--ledger-batch=1")
+	if err != nil {
 		return r, err
 	}
 	t.Stage("measuring: fiber alone")
@@ -130,7 +136,8 @@ func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal.T
 		return r, err
 	}
 	stop := bench.Echo(l, []byte(EchoAnswer))
-	return r, errors.Join(saturate(&r.Echo)("http://"+l.Addr().String()), stop())
+	r.Echo, err = cmd.saturate(ctx, "http://"+l.Addr().String())
+	return r, errors.Join(err, stop())
 }
 
 // EchoAnswer has the size of a host's answer.
@@ -160,22 +167,16 @@ type overloadReport struct {
 }
 
 // overload measures the capacity of a host, and then its behaviour with twice as many requests.
-func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal.Terminal) error {
-	d := time.Duration(cmd.Seconds) * time.Second
-	target := bench.Target{Key: key, Others: cmd.others, Bodies: bench.Bodies(4096)}
+func (cmd *benchCmd) overload(ctx context.Context, dir string, t *terminal.Terminal) error {
 	var r overloadReport
-	err := withHost(ctx, dir, func(url string) (err error) {
-		target.URL = url + "/api/check"
+	err := withHost(ctx, dir, func(h benchHost) (err error) {
 		t.Stage("measuring: capacity")
-		if _, err := bench.Saturate(ctx, target, cmd.Connections, time.Second); err != nil { // warm up
-			return err
-		}
-		if r.Capacity, err = bench.Saturate(ctx, target, cmd.Connections, d); err != nil {
+		if r.Capacity, err = cmd.saturate(ctx, h.url); err != nil {
 			return err
 		}
 		r.Offered = int(2 * r.Capacity.PerSecond)
 		t.Stage(fmt.Sprintf("measuring: %d requests per second", r.Offered))
-		r.Overload, err = bench.Offer(ctx, target, r.Offered, d)
+		r.Overload, err = bench.Offer(ctx, cmd.target(h.url), r.Offered, cmd.duration())
 		return err
 	})
 	if err != nil {
@@ -199,11 +200,6 @@ func (r overloadReport) print(t *terminal.Terminal, connections int) error {
 
 func inMS(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
-// withHost is like withHostProcess for functions that do not need the process.
-func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {
-	return withHostProcess(ctx, dir, func(h benchHost) error { return fn(h.url) }, flags...)
-}
-
 // benchHost is a running host.
 type benchHost struct {
 	url, admin string
@@ -220,8 +216,8 @@ func benchEnv(env []string) []string {
 	return append(own, "ASSAY_CONFIG=", "ASSAY_DRAIN=0s", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
 }
 
-// withHostProcess starts a host in a process of its own, calls fn with it, and stops it.
-func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) error {
+// withHost starts a host in a process of its own, calls fn with it, and stops it.
+func withHost(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -31,11 +29,11 @@ type costReport struct {
 
 // profile measures the processor time of a check, by part of the host, with 64 and with 256 connections. Every check is
 // of another domain.
-func (cmd *benchCmd) profile(ctx context.Context, dir, key string, t *terminal.Terminal) error {
+func (cmd *benchCmd) profile(ctx context.Context, dir string, t *terminal.Terminal) error {
 	var reports []costReport
 	for _, connections := range []int{64, 256} {
 		t.Stage(fmt.Sprintf("measuring: processor time with %d connections", connections))
-		r, err := cmd.cost(ctx, dir, key, connections)
+		r, err := cmd.cost(ctx, dir, connections)
 		if err != nil {
 			return err
 		}
@@ -78,22 +76,28 @@ func readProcessorTimes(dir string, host int) (p processorTimes, err error) {
 	return p, errors.Join(errs[:]...)
 }
 
-func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int) (r costReport, err error) {
+// maxProfile bounds a profile, in bytes, far above what one has.
+const maxProfile = 64 << 20
+
+func (cmd *benchCmd) cost(ctx context.Context, dir string, connections int) (r costReport, err error) {
 	r.Connections = connections
 	var figures bench.Figures
 	var before, after processorTimes
-	var samples bytes.Buffer
-	err = withHostProcess(ctx, dir, func(h benchHost) (err error) {
-		target := bench.Target{URL: h.url + "/api/check", Key: key, Others: cmd.others, Bodies: bench.Domains(1 << 18)}
+	var samples []byte
+	err = withHost(ctx, dir, func(h benchHost) (err error) {
+		target := cmd.target(h.url)
+		target.Bodies = bench.Domains(1 << 18)
 		if before, err = readProcessorTimes(dir, h.pid); err != nil {
 			return err
 		}
 		measuring, ctx := errgroup.WithContext(ctx)
-		measuring.Go(func() error {
-			return Download(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds), &samples)
+		measuring.Go(func() (err error) {
+			url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds)
+			samples, err = fetch(ctx, url, maxProfile)
+			return err
 		})
 		measuring.Go(func() (err error) {
-			figures, err = bench.Saturate(ctx, target, connections, time.Duration(cmd.Seconds)*time.Second)
+			figures, err = bench.Saturate(ctx, target, connections, cmd.duration())
 			return err
 		})
 		if err := measuring.Wait(); err != nil {
@@ -112,31 +116,11 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 	perCheck := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(r.Checks) }
 	r.HostMicros, r.Postgres = perCheck(after.host-before.host), perCheck(after.postgres-before.postgres)
 	r.Load = perCheck(after.load - before.load)
-	parts, err := bench.Attribute(&samples)
+	parts, err := bench.Attribute(bytes.NewReader(samples))
 	r.Parts = map[string]float64{}
 	for _, p := range parts {
 		r.Parts[p.Part] = perCheck(p.Time)
 		r.order = append(r.order, p.Part)
 	}
 	return r, err
-}
-
-// Download writes what a host responds with to w.
-func Download(ctx context.Context, url string, w io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("reading a profile: %w", err)
-	}
-	defer response.Body.Close()
-	if _, err = io.Copy(w, response.Body); err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
-	}
-	if err != nil {
-		return fmt.Errorf("reading a profile: %w", err)
-	}
-	return nil
 }

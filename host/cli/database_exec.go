@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,8 @@ func (cmd *databaseExecCmd) Run(ctx context.Context, cfg *installation.Config, t
 	if _, err := cfg.LoadInstallation(); err != nil {
 		return err
 	}
-	address := cfg.DatabaseDirectURL // pg_dump needs a session of its own, which a pooler may not give it
-	if address == "" {
-		address = cfg.DatabaseURL
-	}
+	// pg_dump needs a session of its own, which a pooler may not give it.
+	address := cmp.Or(cfg.DatabaseDirectURL, cfg.DatabaseURL)
 	if address == "" {
 		cluster, err := postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: installation.QuietLog(t),
 			Progress: t.Stage, Existing: !cmd.Create})
@@ -88,11 +87,7 @@ func libpqVariables(address string) ([]string, error) {
 	var hosts, ports []string
 	for host := range strings.SplitSeq(u.Host, ",") {
 		one := url.URL{Host: host}
-		port := one.Port()
-		if port == "" {
-			port = "5432"
-		}
-		hosts, ports = append(hosts, one.Hostname()), append(ports, port)
+		hosts, ports = append(hosts, one.Hostname()), append(ports, cmp.Or(one.Port(), "5432"))
 	}
 	if u.Host != "" {
 		values["PGHOST"], values["PGPORT"] = strings.Join(hosts, ","), strings.Join(ports, ",")

@@ -177,13 +177,13 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 	}
 	host := hosttest.StartHost(t, dir, database)
 	const degraded = `"degraded":["list Dead is expired: fetching list: `
-	hosttest.Eventually(t, "the host reports what it cannot fetch", func() bool {
+	expect.Until(t, "the host to report what it cannot fetch", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), degraded)
 	})
 	for _, want := range []string{`assay_list_entries{list="Alive"} 1`, `assay_list_entries{list="Dead"} 0`,
 		`assay_list_fetches_total{list="Dead",outcome="failed"} `, "assay_degraded 1",
 		`assay_list_confirmed_timestamp_seconds{list="Alive"}`} {
-		hosttest.Eventually(t, "/metrics has "+want, func() bool {
+		expect.Until(t, "/metrics to have "+want, func() bool {
 			return strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), want)
 		})
 	}

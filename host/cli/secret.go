@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -70,10 +71,7 @@ func counts(values map[string]int) string {
 	for _, table := range slices.Sorted(maps.Keys(values)) {
 		parts = append(parts, fmt.Sprintf("%s %d", table, values[table]))
 	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
 type secretResealCmd struct{}

@@ -31,7 +31,12 @@ func Send(t testing.TB, host *HostProcess, key, method, path, body string, heade
 func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (
 	status int, text string) {
 	t.Helper()
-	request := expect.Value(http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body)))(t)
+	return request(t, key, method, host.URL+path, body, header...)
+}
+
+func request(t testing.TB, key, method, url, body string, header ...string) (status int, text string) {
+	t.Helper()
+	request := expect.Value(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -49,14 +54,9 @@ func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, h
 func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
 	t.Helper()
 	status, text := Send(t, host, key, method, path, body)
-	return status, decoded(t, text)
-}
-
-func decoded(t *testing.T, text string) (answer map[string]any) {
-	t.Helper()
 	err := json.Unmarshal([]byte(text), &answer)
 	expect.Must(t, err == nil, "%s: %v", text, err)
-	return answer
+	return status, answer
 }
 
 // Scrape returns a host's metrics, given its URL for operators.

@@ -1,9 +1,7 @@
 package hosttest
 
 import (
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,11 +52,7 @@ func (f *TestFleet) Last(t *testing.T) activation.Activation {
 // Metric returns the sum of a host's metrics with a prefix.
 func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
 	t.Helper()
-	response, err := http.Get(h.Admin + "/metrics")
-	expect.NoError(t, err)
-	defer response.Body.Close()
-	text := expect.Value(io.ReadAll(response.Body))(t)
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(expect.Value(Scrape(t.Context(), h.Admin))(t)) {
 		if strings.HasPrefix(line, prefix) {
 			sum += expect.Value(strconv.Atoi(strings.Fields(line)[1]))(t)
 		}

@@ -37,8 +37,7 @@ func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess 
 // RunHost is StartHost for a command.
 func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 	t.Helper()
-	h := expect.Value(TryHost(t, cmd))(t)
-	return h
+	return expect.Value(TryHost(t, cmd))(t)
 }
 
 // TryHost is like RunHost, but a host that does not become ready is not a failure of the test.

@@ -127,8 +127,7 @@ func BuiltLayers(t testing.TB) []registry.Module {
 	t.Helper()
 	source := expect.Value(installation.LayerSource(Root(t), &installation.Config{DataDir: SharedDir(t)},
 		installation.QuietLog(&terminal.Terminal{Err: t.Output()})))(t)
-	modules := expect.Value(source.BuildAll(t.Context(), nil))(t)
-	return modules
+	return expect.Value(source.BuildAll(t.Context(), nil))(t)
 }
 
 // Command returns the assay command with a data directory and a database. "" means the private database.
@@ -205,26 +204,22 @@ func NewDatabase(t testing.TB) string {
 func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Helper()
 	b := expect.Value(installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
-		&terminal.Terminal{Out: t.Output(),
-			Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema))(t)
-	t.Cleanup(func() {
-		expect.NoError(t, b.Close())
-	})
+		&terminal.Terminal{Out: t.Output(), Err: t.Output()},
+		installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema))(t)
+	t.Cleanup(func() { expect.NoError(t, b.Close()) })
 	return b
 }
 
 // ReadText returns the content of a file.
 func ReadText(t *testing.T, file string) string {
 	t.Helper()
-	text := expect.Value(os.ReadFile(file))(t)
-	return string(text)
+	return string(expect.Value(os.ReadFile(file))(t))
 }
 
 // WriteJSON writes v to a new file and returns its path.
 func WriteJSON(t *testing.T, v any) string {
 	t.Helper()
-	data := expect.Value(json.Marshal(v))(t)
-	return WriteFile(t, "lineup.json", data)
+	return WriteFile(t, "lineup.json", expect.Value(json.Marshal(v))(t))
 }
 
 // WriteFile writes a new file with a name and returns its path.

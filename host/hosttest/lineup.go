@@ -3,7 +3,6 @@ package hosttest
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 
@@ -26,21 +25,15 @@ const EmptyLayer = "\x00asm\x01\x00\x00\x00" + // header
 // PushEmpty publishes name@1.0.0, an empty layer, and returns what the command prints.
 func PushEmpty(t *testing.T, dir, database, name, declared string) string {
 	t.Helper()
-	return push(t, dir, database, name, EmptyLayer, declared)
-}
-
-// push publishes a module as name@1.0.0, and returns what the command prints.
-func push(t *testing.T, dir, database, name, module, declared string) string {
-	t.Helper()
-	return Output(t, dir, database, "plugin", "push", WriteFile(t, name+".wasm", Packed(t, name, module, declared)))
+	return Output(t, dir, database, "plugin", "push",
+		WriteFile(t, name+".wasm", Packed(t, name, EmptyLayer, declared)))
 }
 
 // Packed returns a module with a manifest.
 func Packed(t *testing.T, name, module, declared string) []byte {
 	t.Helper()
-	wasm := expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
+	return expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
 		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil))(t)
-	return wasm
 }
 
 // WaitForScore repeats a check until its answer is as wanted: hosts follow a new lineup after a moment.
@@ -88,7 +81,7 @@ func RollbackLineup(ctx context.Context, b *installation.Backend, dir string, re
 
 // InForce returns the operator of a data directory, and what is in force.
 func InForce(ctx context.Context, b *installation.Backend, dir string) (*change.Operator, lineup.Verified, error) {
-	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, &terminal.Terminal{Out: io.Discard, Err: io.Discard})
+	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, terminal.Silent)
 	if err != nil {
 		return nil, lineup.Verified{}, err
 	}

@@ -2,7 +2,6 @@ package hosttest
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,15 +23,9 @@ type ShownState struct {
 // AskOperator returns the operator's page of a host, as JSON or HTML.
 func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 	t.Helper()
-	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, h.Admin+operator.Path, nil))(t)
-	request.Header.Set("Authorization", "Bearer "+OperatorToken)
-	request.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(request)
-	expect.NoError(t, err)
-	defer response.Body.Close()
-	text := expect.Value(io.ReadAll(response.Body))(t)
-	expect.Must(t, response.StatusCode == http.StatusOK, "the operator's page got %d:\n%s", response.StatusCode, text)
-	return string(text)
+	status, text := request(t, OperatorToken, http.MethodGet, h.Admin+operator.Path, "", "Accept", accept)
+	expect.Must(t, status == http.StatusOK, "the operator's page got %d:\n%s", status, text)
+	return text
 }
 
 // State returns the state that the host shows an operator.

@@ -21,6 +21,7 @@ import (
 
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry"
 	"assay/registry/expect"
 )
 
@@ -242,32 +243,18 @@ func once(path string, do func() error) (err error) {
 
 // root returns the repository's folder.
 func root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "documents.go")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("the working directory is not in the repository")
-		}
-		dir = parent
-	}
+	source, err := registry.FindSource(".", nil, nil)
+	return source.Root, err
 }
 
 // Root returns the repository's folder.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir := expect.Value(root())(t)
-	return dir
+	return expect.Value(root())(t)
 }
 
 // Program returns the assay command, built from this checkout, with the race detector if the tests have it.
 func Program(t testing.TB) string {
 	t.Helper()
-	path := expect.Value(program())(t)
-	return path
+	return expect.Value(program())(t)
 }

@@ -60,12 +60,6 @@ func Next(t *testing.T, calls <-chan Call) Call {
 	}
 }
 
-// Eventually waits for a condition.
-func Eventually(t *testing.T, condition string, holds func() bool) {
-	t.Helper()
-	expect.Must(t, Repeat(holds), "timed out waiting until %s", condition)
-}
-
 // StandardSignature returns the Standard Webhooks signature of a call.
 func StandardSignature(secret string, c Call) string {
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
@@ -77,13 +71,7 @@ func StandardSignature(secret string, c Call) string {
 // Get returns the body of a page or resource that a key may read.
 func Get(t *testing.T, url, key string) string {
 	t.Helper()
-	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
-	request.Header.Set("Authorization", "Bearer "+key)
-	response, err := http.DefaultClient.Do(request)
-	expect.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	expect.Must(t, err == nil && response.StatusCode == http.StatusOK, "%s: %d, %v, %s", url, response.StatusCode, err,
-		body)
-	return string(body)
+	status, body := request(t, key, http.MethodGet, url, "")
+	expect.Must(t, status == http.StatusOK, "%s: %d, %s", url, status, body)
+	return body
 }

@@ -40,11 +40,9 @@ func runCase(ctx context.Context, layer check.Layer, config map[string]string, c
 	if err != nil {
 		return err
 	}
-	answer := registry.Answer{Abstained: got.Abstained, Score: got.Score, Threat: got.Threat}
-	for _, s := range got.Signals {
-		answer.Codes = append(answer.Codes, s.Code)
-	}
-	if differences := c.Differences(answer); len(differences) > 0 {
+	differences := c.Differences(registry.Answer{Abstained: got.Abstained, Score: got.Score, Threat: got.Threat,
+		Codes: check.Codes(got.Signals)})
+	if len(differences) > 0 {
 		return errors.New(strings.Join(differences, "; "))
 	}
 	return nil

@@ -201,16 +201,9 @@ func publish(ctx context.Context, catalog Catalog, m registry.Module) (version s
 
 // hasLayers reports whether l has every layer of wanted in the same version.
 func hasLayers(l, wanted registry.LineupDocument) bool {
-	has := map[string]bool{}
-	for _, layer := range l.Layers {
-		has[layer.Layer] = true
-	}
-	for _, layer := range wanted.Layers {
-		if !has[layer.Layer] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(wanted.Layers, func(layer registry.LineupLayer) bool {
+		return !slices.ContainsFunc(l.Layers, func(has registry.LineupLayer) bool { return has.Layer == layer.Layer })
+	})
 }
 
 // Try pins a lineup, opens its modules in this process, runs their test cases in the lineup's configuration, and closes

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"assay/registry"
@@ -104,8 +103,6 @@ func (v *Verifier) step(ctx context.Context, earlier, later activation.Activatio
 
 // isShadow reports whether a layer (its name) is in shadow in a lineup.
 func isShadow(l registry.LineupDocument, name string) bool {
-	return slices.ContainsFunc(l.Layers, func(layer registry.LineupLayer) bool {
-		its, _, _ := layer.Ref()
-		return its == name && layer.Runs() == registry.ModeShadow
-	})
+	layer := l.Layer(name)
+	return layer != nil && layer.Runs() == registry.ModeShadow
 }

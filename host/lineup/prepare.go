@@ -1,6 +1,7 @@
 package lineup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,11 +63,7 @@ func (p *Preparer) changes() chan struct{} {
 func (p *Preparer) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	interval := p.polling
-	if interval == 0 {
-		interval = pollInterval
-	}
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(cmp.Or(p.polling, pollInterval))
 	defer tick.Stop()
 	changes := p.changes()
 	working := map[string]context.CancelFunc{}

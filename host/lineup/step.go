@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"assay/registry"
@@ -59,19 +58,16 @@ func (s *Steps) DemoteLayer(ctx context.Context, revision int64, layer, reason s
 
 // demoted returns a lineup with a layer moved to shadow.
 func demoted(l registry.LineupDocument, layer string) (registry.LineupDocument, error) {
-	i := slices.IndexFunc(l.Layers, func(item registry.LineupLayer) bool {
-		name, _, _ := item.Ref()
-		return name == layer
-	})
+	item := l.Layer(layer)
 	switch {
-	case i < 0 || l.Layers[i].Runs() != registry.ModeLive:
+	case item == nil || item.Runs() != registry.ModeLive:
 		return l, errTaken
-	case l.Layers[i].Required:
+	case item.Required:
 		return l, errors.New("it is required")
 	}
-	l.Layers = slices.Clone(l.Layers)
-	l.Layers[i].Mode = registry.ModeShadow
-	return l, nil
+	next := *item
+	next.Mode = registry.ModeShadow
+	return l.With(next), nil
 }
 
 // step is the state to put in force.

@@ -251,24 +251,24 @@ func SignCandidate(a Activation, signer note.Signer) (string, error) {
 // SignMeasurement returns a signed note of the canonical text of a lineup that hosts shall measure, without preparing
 // it.
 func SignMeasurement(lineup []byte, signer note.Signer) (string, error) {
-	signed, err := note.Sign(&note.Note{Text: measurement + string(lineup) + "\n"}, signer)
-	if err != nil {
-		return "", fmt.Errorf("signing lineup to measure: %w", err)
-	}
-	return string(signed), nil
+	return SignNote("lineup to measure", measurement+string(lineup)+"\n", signer)
 }
 
 // IsMeasurement reports whether a signed note is to be opened with [Trust.OpenMeasurement].
 func IsMeasurement(signed string) bool { return strings.HasPrefix(signed, measurement) }
 
 func sign(a Activation, text string, signer note.Signer) (string, error) {
-	err := a.Validate()
-	var signed []byte
-	if err == nil {
-		signed, err = note.Sign(&note.Note{Text: text}, signer)
-	}
-	if err != nil {
+	if err := a.Validate(); err != nil {
 		return "", fmt.Errorf("signing activation: %w", err)
+	}
+	return SignNote("activation", text, signer)
+}
+
+// SignNote returns a text as a signed note (C2SP signed-note). The error says what the text is.
+func SignNote(what, text string, signer note.Signer) (string, error) {
+	signed, err := note.Sign(&note.Note{Text: text}, signer)
+	if err != nil {
+		return "", fmt.Errorf("signing %s: %w", what, err)
 	}
 	return string(signed), nil
 }

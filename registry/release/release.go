@@ -47,12 +47,9 @@ func transfer(n registry.PluginName) string {
 
 // SignTransfer signs that the name of a plugin belongs to its owner from a time on.
 func SignTransfer(n registry.PluginName, at time.Time, operator note.Signer) (registry.PluginName, error) {
-	signed, err := note.Sign(&note.Note{Text: transfer(n) + at.UTC().Format(time.RFC3339) + "\n"}, operator)
-	if err != nil {
-		return n, fmt.Errorf("signing transfer: %w", err)
-	}
-	n.Transfer = string(signed)
-	return n, nil
+	var err error
+	n.Transfer, err = activation.SignNote("transfer", transfer(n)+at.UTC().Format(time.RFC3339)+"\n", operator)
+	return n, err
 }
 
 // CheckTransfer reports an error unless an operator signed that the name of a plugin belongs to its owner. The key may
@@ -74,11 +71,7 @@ func (r Release) text() string {
 
 // Sign returns a release as a signed note (C2SP signed-note).
 func Sign(r Release, signer note.Signer) (string, error) {
-	signed, err := note.Sign(&note.Note{Text: header + r.text()}, signer)
-	if err != nil {
-		return "", fmt.Errorf("signing plugin: %w", err)
-	}
-	return string(signed), nil
+	return activation.SignNote("plugin", header+r.text(), signer)
 }
 
 // Accept returns the first signature by which a release may be published, and what it says. If there is none, the error

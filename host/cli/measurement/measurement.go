@@ -24,13 +24,15 @@ import (
 // MeasuredDeadline is far above the deadline of a check, so that a busy machine does not end a measurement.
 const MeasuredDeadline = time.Minute
 
+// unprinted observes no failures of layers: a measurement's report covers them.
+var unprinted = installation.FailurePrinter{Terminal: terminal.Silent}
+
 // lookupWorkers is the number of rows that wait for lookups at the same time.
 const lookupWorkers = 32
 
 // Measurement is a lineup that is open in this process to be measured.
 type Measurement struct {
 	Document registry.LineupDocument
-	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
 	Model    eval.Model
 	Checker  *check.Checker
 	opened   *lineup.Candidate
@@ -68,7 +70,7 @@ func (m *Measurement) Feedback(ctx context.Context) ([]eval.Labelled, error) {
 func (m *Measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, error) {
 	checker := m.Checker
 	if r.Facts != nil {
-		checker = installation.NewChecker(checker.Live, nil, SilentObserver{})
+		checker = installation.NewChecker(checker.Live, nil, unprinted)
 		checker.Deadline, checker.Collector = MeasuredDeadline, GivenFacts(r.Facts)
 	}
 	return checker.Explain(ctx, check.Field{Type: r.Type, Value: r.Value}, r.Country)
@@ -138,7 +140,7 @@ func readMeasured(ctx context.Context, s *installation.Backend, cfg *installatio
 	if err != nil {
 		return nil, err
 	}
-	var active registry.LineupRevision
+	m := &Measurement{labelled: s.Store.Labelled}
 	if found || file == "" {
 		a, err := s.Authority(ctx, cfg)
 		if err != nil {
@@ -148,15 +150,13 @@ func readMeasured(ctx context.Context, s *installation.Backend, cfg *installatio
 		if err != nil {
 			return nil, err
 		}
-		active = registry.LineupRevision{Revision: inForce.Lineup.Revision, Lineup: inForce.Document}
-		active.Lineup.Base = inForce.Hash.String() // which a fitted lineup derives from
+		m.Model.Revision, m.Document = inForce.Lineup.Revision, inForce.Document
+		m.Document.Base = inForce.Hash.String() // which a fitted lineup derives from
 	}
-	m := &Measurement{Document: active.Lineup, active: active, labelled: s.Store.Labelled}
-	if file == "" {
-		m.Model.Revision = active.Revision
-		return m, nil
+	if file != "" { // a file has no revision
+		m.Model.Revision = 0
+		m.Document, err = installation.ReadDocument(file)
 	}
-	m.Document, err = installation.ReadDocument(file)
 	return m, err
 }
 
@@ -173,7 +173,7 @@ func (m *Measurement) wire(candidate *lineup.Candidate) {
 	m.Model.Limits = limits(l, candidate.Manifests)
 	live := &check.Live{}
 	live.Swap(check.NewLineup(m.Model.Revision, m.Model.Bias, m.Model.Bands, candidate.Members))
-	m.Checker = installation.NewChecker(live, nil, SilentObserver{})
+	m.Checker = installation.NewChecker(live, nil, unprinted)
 	m.Checker.Deadline = MeasuredDeadline
 }
 
@@ -184,7 +184,7 @@ func (m *Measurement) With(p *sandbox.Plugin) (next *Measurement, replaced strin
 	without map[entity.Type][]eval.Limit) {
 	manifest := p.Manifest()
 	item := registry.LineupLayer{Weight: registry.ForAll(manifest.DefaultWeight)}
-	next = &Measurement{Document: m.Document, active: m.active}
+	next = &Measurement{Document: m.Document}
 	next.Document.Layers = nil
 	next.Model.Revision, next.Model.Traced = m.Model.Revision, manifest.Name
 	opened := &lineup.Candidate{}
@@ -264,14 +264,3 @@ func byType(numbers check.ByType, types []entity.Type) registry.ByType {
 	}
 	return b
 }
-
-// SilentObserver ignores everything: a measurement's report covers it.
-type SilentObserver struct{}
-
-var _ check.Observer = SilentObserver{}
-
-// LayerRan implements check.Observer.
-func (SilentObserver) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
-
-// CheckDone implements check.Observer.
-func (SilentObserver) CheckDone(*check.Decision, time.Duration) {}

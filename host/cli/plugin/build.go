@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"assay/host/internal/terminal"
+	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/project"
 )
@@ -23,10 +24,11 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 	if err != nil {
 		return err
 	}
-	m, err := openChecked(ctx, authorSandbox(t), wasm)
-	if err == nil {
-		err = knowsFacts(m)
-	}
+	var m registry.Module
+	err = withModule(ctx, authorSandbox(t), wasm, func(_ *sandbox.Plugin, opened registry.Module) error {
+		m = opened
+		return knowsFacts(m)
+	})
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ type devTraffic struct {
 
 // Run keeps the layer of a folder in shadow until ctx ends.
 func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error {
-	o, err := s.Operator(ctx, s.Config, silent)
+	o, err := s.Operator(ctx, s.Config, terminal.Silent)
 	if err == nil && o.Key == nil {
 		err = rollout.Explain(change.ErrNoKey)
 	}
@@ -97,9 +97,6 @@ const (
 	lookInterval = time.Second // between looks at the traffic; hosts store it less often
 	endTimeout   = time.Minute
 )
-
-// silent is a terminal that shows nothing.
-var silent = &terminal.Terminal{Out: io.Discard, Err: io.Discard}
 
 // saved builds the layer and runs its cases. If they pass, it puts the layer in shadow.
 func (d *devSession) saved(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,11 +157,7 @@ func printInspection(t *terminal.Terminal, i inspection) error {
 		label string
 		names []string
 	}{{"Scores", m.Entities}, {"Reads", m.Facts}, {"Names", threats}, {"Imports", i.Imports}} {
-		text := strings.Join(list.names, ", ")
-		if text == "" {
-			text = "nothing"
-		}
-		t.Printf("%-8s %s\n", list.label, text)
+		t.Printf("%-8s %s\n", list.label, cmp.Or(strings.Join(list.names, ", "), "nothing"))
 	}
 	t.Printf("\n")
 	rows := make([][]string, len(m.Signals))

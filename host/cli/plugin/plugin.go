@@ -91,18 +91,6 @@ func readModule(ctx context.Context, path string) (registry.Module, error) {
 	return registry.OpenModule(wasm)
 }
 
-// openChecked checks that the sandbox can open a module. It closes the plugin.
-func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m registry.Module, err error) {
-	if m, err = registry.OpenModule(wasm); err != nil {
-		return m, err
-	}
-	p, err := box.Open(ctx, m)
-	if err != nil {
-		return m, err
-	}
-	return m, p.Close(ctx)
-}
-
 // withPlugin reads or builds a plugin, opens it in the sandbox as a host does, and calls do.
 func withPlugin(
 	ctx context.Context, t *terminal.Terminal, path string, do func(*sandbox.Plugin, registry.Module) error,

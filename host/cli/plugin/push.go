@@ -165,7 +165,9 @@ func publish(ctx context.Context, s *installation.Session, m registry.Module, si
 		return pluginLine{}, err
 	}
 	// The compiled code stays in the data directory's cache, so that a lineup with this plugin loads at once.
-	if _, err := openChecked(ctx, s.OpenSandbox(s.Config, installation.QuietLog(s.Terminal)), m.Wasm); err != nil {
+	box := s.OpenSandbox(s.Config, installation.QuietLog(s.Terminal))
+	opens := func(*sandbox.Plugin, registry.Module) error { return nil }
+	if err := withModule(ctx, box, m.Wasm, opens); err != nil {
 		return pluginLine{}, err
 	}
 	notes := registry.Notes{registry.NoteSignature: signature}

@@ -31,10 +31,7 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	if err != nil {
 		return err
 	}
-	file := cmd.Key
-	if file == "" {
-		file = cfg.OperatorKeyPath()
-	}
+	file := cmp.Or(cmd.Key, cfg.OperatorKeyPath())
 	key, err := installation.ReadKey(file)
 	if err != nil {
 		return err

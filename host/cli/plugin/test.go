@@ -32,15 +32,17 @@ func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal.Terminal) error {
 
 // test runs the cases.
 func (cmd *pluginTestCmd) test(ctx context.Context, t *terminal.Terminal) error {
-	report, err := testPlugin(ctx, t, cmd.Plugin)
-	if err != nil {
+	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, m registry.Module) error {
+		report, err := runCases(ctx, p, m)
+		if err != nil {
+			return err
+		}
+		err = t.Show(report, func() error { printReport(t, report); return nil })
+		if err == nil && report.Failed > 0 {
+			err = fmt.Errorf("%d of %d cases failed", report.Failed, len(report.Cases))
+		}
 		return err
-	}
-	err = t.Show(report, func() error { printReport(t, report); return nil })
-	if err == nil && report.Failed > 0 {
-		err = fmt.Errorf("%d of %d cases failed", report.Failed, len(report.Cases))
-	}
-	return err
+	})
 }
 
 // conformance is the JSON output of `assay plugin test --conformance`.
@@ -73,15 +75,6 @@ func (cmd *pluginTestCmd) conform(ctx context.Context, t *terminal.Terminal) err
 }
 
 var errNoCases = errors.New("the layer has no cases: write cases.jsonl, a case a line")
-
-// testPlugin runs the cases of a layer.
-func testPlugin(ctx context.Context, t *terminal.Terminal, path string) (report rehearsal.Report, err error) {
-	err = withPlugin(ctx, t, path, func(p *sandbox.Plugin, m registry.Module) error {
-		report, err = runCases(ctx, p, m)
-		return err
-	})
-	return report, err
-}
 
 // runCases runs the cases of a module that is open.
 func runCases(ctx context.Context, p *sandbox.Plugin, m registry.Module) (rehearsal.Report, error) {

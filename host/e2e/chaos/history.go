@@ -78,12 +78,14 @@ type History struct {
 	Deliveries  []Delivery
 }
 
-// AddCall adds a call.
-func (h *History) AddCall(c *Call) {
+func add[T any](h *History, to *[]T, observed T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.Calls = append(h.Calls, c)
+	*to = append(*to, observed)
 }
+
+// AddCall adds a call.
+func (h *History) AddCall(c *Call) { add(h, &h.Calls, c) }
 
 // Since returns the calls that ended at a time or later.
 func (h *History) Since(t time.Time) (calls []*Call) {
@@ -110,22 +112,10 @@ func (h *History) Count(status int) (n int) {
 }
 
 // AddErasure adds an erasure.
-func (h *History) AddErasure(e Erasure) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Erasures = append(h.Erasures, e)
-}
+func (h *History) AddErasure(e Erasure) { add(h, &h.Erasures, e) }
 
 // AddRevocation adds a revocation.
-func (h *History) AddRevocation(r Revocation) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Revocations = append(h.Revocations, r)
-}
+func (h *History) AddRevocation(r Revocation) { add(h, &h.Revocations, r) }
 
 // AddDelivery adds a delivery.
-func (h *History) AddDelivery(d Delivery) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Deliveries = append(h.Deliveries, d)
-}
+func (h *History) AddDelivery(d Delivery) { add(h, &h.Deliveries, d) }

@@ -157,7 +157,7 @@ func (l *Load) Check(ctx context.Context, client *Client, items ...Item) *Call {
 		key = crand.Text()
 	}
 	for {
-		c.Status, c.RetryAfter = l.post(ctx, c.Host, secret, path, key, body, &answer)
+		c.Status, c.RetryAfter = l.Post(ctx, c.Host, secret, path, key, body, &answer)
 		if !l.Repeat || c.Status != 0 && c.Status < http.StatusInternalServerError {
 			break
 		}
@@ -177,21 +177,15 @@ func (l *Load) Check(ctx context.Context, client *Client, items ...Item) *Call {
 func (l *Load) Erase(ctx context.Context, client *Client, item Item) {
 	_, secret := client.Key()
 	e := Erasure{Account: client.Account, Type: item.Type, Value: item.Value, Began: time.Now()}
-	status, _ := l.Post(ctx, rand.IntN(l.hosts), secret, "/gdpr/erase", map[string]string{item.Type: item.Value},
-		&struct{}{})
+	status, _ := l.Post(ctx, rand.IntN(l.hosts), secret, "/gdpr/erase", "",
+		map[string]string{item.Type: item.Value}, &struct{}{})
 	e.Ended, e.Done = time.Now(), status == http.StatusOK
 	l.history.AddErasure(e)
 }
 
 // Post makes a request and decodes the answer, if there is one. Without an answer the status is 0. A request that was
-// begun is not cancelled.
-func (l *Load) Post(ctx context.Context, host int, secret, path string, body, answer any) (status int,
-	retryAfter bool) {
-	return l.post(ctx, host, secret, path, "", body, answer)
-}
-
-// post is Post with an Idempotency-Key, unless that is empty.
-func (l *Load) post(ctx context.Context, host int, secret, path, key string, body, answer any) (status int,
+// begun is not cancelled. key is its Idempotency-Key, unless that is empty.
+func (l *Load) Post(ctx context.Context, host int, secret, path, key string, body, answer any) (status int,
 	retryAfter bool) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -292,7 +292,7 @@ func (r *chaosRun) erase(ctx context.Context) {
 func (r *chaosRun) export(ctx context.Context) {
 	item := r.load.PopularItem()
 	_, secret := r.privateClient().Key()
-	r.load.Post(ctx, rand.IntN(len(r.hosts)), secret, "/gdpr/export", map[string]string{item.Type: item.Value},
+	r.load.Post(ctx, rand.IntN(len(r.hosts)), secret, "/gdpr/export", "", map[string]string{item.Type: item.Value},
 		&struct{}{})
 }
 

@@ -60,7 +60,7 @@ func TestSoak(t *testing.T) {
 	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "soak")
 	expect.NoError(t, err)
-	target := bench.Target{URL: host.URL + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(bodies)}
+	target := bench.Target{URL: host.URL + "/api/check", Keys: []string{issued.Secret}, Bodies: bench.Bodies(bodies)}
 	var capacity bench.Figures
 	if *drillFor > 0 {
 		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)

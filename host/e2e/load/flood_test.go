@@ -63,7 +63,7 @@ func TestFloodsLeaveOthersAlone(t *testing.T) {
 	pro, _ := check.PlanNamed("pro")
 	customer := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
 	flooder := expect.Value(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
-	target := bench.Target{URL: host.URL + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
+	target := bench.Target{URL: host.URL + "/api/check", Keys: []string{customer.Secret}, Bodies: bench.Bodies(4096)}
 	elsewhere := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func(stop func() error) { expect.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
 
@@ -155,7 +155,8 @@ func startFailingHost(t *testing.T, failing int) failingHost {
 	expect.Until(t, "the layers to fail", func() bool {
 		return hosttest.CheckOnce(host, key, fmt.Sprintf(hosttest.FailingValue, 0)).Degraded() == (failing > 0)
 	})
-	return failingHost{host, bench.Target{URL: host.URL + "/api/check", Key: key, Bodies: bench.Bodies(4096)},
+	return failingHost{host,
+		bench.Target{URL: host.URL + "/api/check", Keys: []string{key}, Bodies: bench.Bodies(4096)},
 		issue("attacker")}
 }
 

@@ -276,7 +276,7 @@ func (h *loadHost) answerAll(t *testing.T, bodies []string) []reply {
 // capacity returns the checks per second that the host answers on a machine that is otherwise idle.
 func (h *loadHost) capacity(t *testing.T, bodies []string) int {
 	t.Helper()
-	target := bench.Target{URL: h.url + "/api/check", Key: h.key}
+	target := bench.Target{URL: h.url + "/api/check", Keys: []string{h.key}}
 	for _, body := range bodies {
 		target.Bodies = append(target.Bodies, []byte(body))
 	}

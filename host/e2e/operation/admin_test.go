@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"bytes"
 	"encoding/json"
 	"io/fs"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/auditlog"
-	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -53,9 +51,8 @@ func TestAdmin(t *testing.T) {
 	wantDocumentedMetrics(t, metrics)
 	wantMonitoredMetrics(t, metrics)
 	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
-		var recorded bytes.Buffer
-		expect.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
-		p := expect.Value(profile.Parse(&recorded))(t) // as go tool pprof does
+		recorded := hosttest.Get(t, host.Admin+"/debug/pprof/"+name, "")
+		p := expect.Value(profile.Parse(strings.NewReader(recorded)))(t) // as go tool pprof does
 		expect.That(t, len(p.SampleType) != 0, "profile %s has no samples", name)
 	}
 

@@ -36,6 +36,9 @@ type Terminal struct {
 	AsJSON   bool // for Show, Say and List
 }
 
+// Silent is a terminal that shows nothing.
+var Silent = &Terminal{Out: io.Discard, Err: io.Discard}
+
 // Output is the flag of a command whose result can be JSON. The command line sets its terminal's AsJSON.
 type Output struct {
 	JSON bool `help:"Print JSON."`

@@ -22,7 +22,7 @@ type Watch struct {
 	Turn      replay.Turn     // for calls of layers; nil: at once
 	// Withdraw ends the canary with the given revision. If it fails, it is called again later.
 	Withdraw func(ctx context.Context, revision int64, reason string) error
-	Observe  func(Outcome) // called for each check; may be nil
+	Observe  func(Outcome) // called for each check
 	Log      *slog.Logger
 
 	once    sync.Once
@@ -74,22 +74,12 @@ func (w *Watch) queue() chan trial {
 func (w *Watch) Decided(records []check.Record) {
 	for _, r := range records {
 		if r.Decision.Override == nil { // which no lineup changes
-			w.offer(trial{revision: r.Decision.Revision, at: time.Now(), record: r})
+			select {
+			case w.queue() <- trial{revision: r.Decision.Revision, at: time.Now(), record: r}:
+			default:
+				w.Observe(LeftOut)
+			}
 		}
-	}
-}
-
-func (w *Watch) offer(t trial) {
-	select {
-	case w.queue() <- t:
-	default:
-		w.observe(LeftOut)
-	}
-}
-
-func (w *Watch) observe(o Outcome) {
-	if w.Observe != nil {
-		w.Observe(o)
 	}
 }
 
@@ -145,7 +135,7 @@ func (w *Watch) judge(ctx context.Context, t trial) {
 		time.Since(w.failed) > retryDelay {
 		w.withdraw(ctx, t.revision)
 	}
-	w.observe(outcome)
+	w.Observe(outcome)
 }
 
 func (w *Watch) withdraw(ctx context.Context, revision int64) {

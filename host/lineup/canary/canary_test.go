@@ -272,8 +272,8 @@ func TestWatchLeavesOut(t *testing.T) {
 	for range more {
 		<-h.judged
 	}
-	h.watch.offer(trial{revision: 2, at: time.Now().Add(-2 * maxWait),
-		record: check.Record{Decision: &check.Decision{}}})
+	h.watch.queue() <- trial{revision: 2, at: time.Now().Add(-2 * maxWait),
+		record: check.Record{Decision: &check.Decision{}}}
 	<-h.judged
 	expect.That(t, h.outcomes[LeftOut] == more+1, "outcomes %v, want one more that waited too long", h.outcomes)
 }

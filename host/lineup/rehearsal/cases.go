@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/sandbox"
 	"assay/registry"
@@ -62,11 +63,7 @@ func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Repor
 		if len(got.Differences) > 0 {
 			r.Failed++
 		}
-		codes := map[string]bool{}
-		for _, s := range got.Call.Signals {
-			codes[s.Code] = true
-		}
-		for code := range codes {
+		for _, code := range check.Codes(got.Call.Signals) {
 			emitted[code]++
 		}
 		for _, f := range got.Call.Facts {
@@ -99,9 +96,6 @@ func differences(c registry.Case, got Call) []string {
 	if got.Outcome == Failed {
 		return []string{"the layer failed: " + got.Failure}
 	}
-	answer := registry.Answer{Abstained: got.Outcome == Abstained, Score: got.Score, Threat: got.Threat}
-	for _, s := range got.Signals {
-		answer.Codes = append(answer.Codes, s.Code)
-	}
-	return c.Differences(answer)
+	return c.Differences(registry.Answer{Abstained: got.Outcome == Abstained, Score: got.Score, Threat: got.Threat,
+		Codes: check.Codes(got.Signals)})
 }

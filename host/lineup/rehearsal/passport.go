@@ -93,15 +93,12 @@ func (p Passport) Judge() (warnings []string, err error) {
 
 // Sign returns the passport as a signed note (C2SP signed-note).
 func (p Passport) Sign(signer note.Signer) (string, error) {
+	what := "the passport of " + p.Plugin
 	text, err := json.Marshal(p)
-	var signed []byte
-	if err == nil {
-		signed, err = note.Sign(&note.Note{Text: registry.PassportHeader + string(text) + "\n"}, signer)
-	}
 	if err != nil {
-		return "", fmt.Errorf("signing the passport of %s: %w", p.Plugin, err)
+		return "", fmt.Errorf("signing %s: %w", what, err)
 	}
-	return string(signed), nil
+	return activation.SignNote(what, registry.PassportHeader+string(text)+"\n", signer)
 }
 
 // OpenPassport verifies a signed passport of the module with a digest. It also returns the name of the key.
@@ -188,7 +185,8 @@ func measureModule(ctx context.Context, wasm []byte) (result measured, err error
 	if err != nil {
 		return result, err
 	}
-	s := newSurvey(m, p, values)
+	s := &survey{module: m, plugin: p, values: values, answers: make([]answer, len(values)), read: map[string]bool{},
+		others: map[string]bool{}}
 	if result.Differs, err = s.run(ctx); err == nil {
 		result.Passport = s.passport()
 	}

@@ -89,11 +89,6 @@ type answer struct {
 	failure string
 }
 
-func newSurvey(m registry.Module, p *sandbox.Plugin, values []sample) *survey {
-	return &survey{module: m, plugin: p, values: values, answers: make([]answer, len(values)),
-		read: map[string]bool{}, others: map[string]bool{}}
-}
-
 // tracer is a plugin, or one instance of it.
 type tracer interface {
 	Trace(ctx context.Context, facts check.Input) (check.Result, sandbox.Trace, error)

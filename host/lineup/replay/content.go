@@ -17,7 +17,6 @@ type content struct {
 	Query    string // the value as it was sent
 	Country  string
 	Parsed   entity.Facts // nil: not kept, and Query is parsed again
-	Account  string
 	Score    int
 	Verdict  check.Verdict
 	LookedUp entity.Facts
@@ -38,7 +37,6 @@ func encode(b []byte, r *check.Record) []byte {
 	b = append(b, byte(slices.Index(types, d.Type)), byte(d.Score), byte(slices.Index(verdicts, d.Verdict)))
 	b = appendText(b, d.Query)
 	b = appendText(b, r.Entity.Facts[countryFact])
-	b = appendText(b, r.Caller.Account)
 	b = binary.AppendUvarint(b, uint64(len(r.LookedUp)))
 	for name, value := range r.LookedUp {
 		b = appendText(b, name)
@@ -79,7 +77,7 @@ func decode(b []byte) (c content, err error) {
 	}()
 	c.Type, c.Score, c.Verdict = types[b[0]], int(b[1]), verdicts[b[2]]
 	d := decoder(b[3:])
-	c.Query, c.Country, c.Account = d.text(), d.text(), d.text()
+	c.Query, c.Country = d.text(), d.text()
 	if n := d.number(); n > 0 {
 		c.LookedUp = make(entity.Facts, n)
 		for range n {

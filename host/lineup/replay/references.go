@@ -46,9 +46,6 @@ func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineu
 	if err != nil {
 		return err
 	}
-	if turn == nil {
-		turn = atOnce
-	}
 	before, after := newScorer(base, turn), newScorer(candidate, turn)
 	r.References, r.ReferenceFlips = map[entity.Type]int{}, []ReferenceFlip{}
 	for _, ref := range all {

@@ -28,9 +28,6 @@ func atOnce(_ context.Context, f func()) error {
 // of a processor, because checks in progress need the rest. If ctx's deadline passes, the report covers the newest
 // checks. The facts are those of the answered check: nothing is looked up.
 func (r *Ring) Replay(ctx context.Context, base, candidate *check.Lineup, turn Turn) (*Report, error) {
-	if turn == nil {
-		turn = atOnce
-	}
 	report := &Report{}
 	before, after := newScorer(base, turn), newScorer(candidate, turn)
 	var failed error
@@ -81,10 +78,13 @@ func (p *pace) rest(ctx context.Context) {
 type scorer struct {
 	lineup  *check.Lineup
 	members map[entity.Type][]check.Member
-	turn    Turn
+	turn    Turn // not nil
 }
 
 func newScorer(l *check.Lineup, turn Turn) *scorer {
+	if turn == nil {
+		turn = atOnce
+	}
 	s := &scorer{lineup: l, members: map[entity.Type][]check.Member{}, turn: turn}
 	for _, t := range types {
 		for _, m := range l.Scoring(t) {
@@ -185,9 +185,6 @@ func Rescore(
 	ctx context.Context, l *check.Lineup, r *check.Record, turn Turn,
 	collect func(ctx context.Context, wanted []string) (entity.Facts, error),
 ) (check.Fused, []check.Outcome, error) {
-	if turn == nil {
-		turn = atOnce
-	}
 	d, s := r.Decision, newScorer(l, turn)
 	before := d.Terms
 	if before == nil { // no layer scored this type

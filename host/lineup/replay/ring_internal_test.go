@@ -246,7 +246,7 @@ func TestContentIsKept(t *testing.T) {
 		{Score: 100, Signals: []check.Signal{{Points: 100, Code: "d:e:f"}, {Points: -1, Code: ""}}},
 	}
 	got := expect.Value(decode(encode(nil, &record)))(t)
-	want := content{Type: entity.Domain, Query: "A.Example.com", Country: "DE", Account: "acct_1", Score: 71,
+	want := content{Type: entity.Domain, Query: "A.Example.com", Country: "DE", Score: 71,
 		Verdict: check.Block, LookedUp: record.LookedUp, Layers: []check.Outcome{
 			{Score: -60, Signals: []check.Signal{{Points: -60, Code: "a:b:c"}}},
 			{Abstained: true}, {Failure: check.Refused}, {Failure: check.Exhausted},

@@ -109,7 +109,7 @@ func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []c
 		}
 		emitted := s.emitted(o.Layer)
 		emitted.Checks++
-		for code := range codesOf(o) {
+		for _, code := range check.Codes(o.Signals) {
 			emitted.Signals[code]++
 		}
 	}
@@ -117,15 +117,6 @@ func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []c
 		layer, code := cause(was, change{fused: shadow, layers: slices.Concat(live.Layers, outcomes)})
 		r.signal(SignalFlips{live.Type, live.Verdict, shadow.Verdict, layer, code, 1})
 	}
-}
-
-// codesOf returns the codes of the signals that a layer emitted.
-func codesOf(o check.Outcome) map[string]bool {
-	codes := map[string]bool{}
-	for _, s := range o.Signals {
-		codes[s.Code] = true
-	}
-	return codes
 }
 
 // ShadowLeftOut implements check.ShadowObserver.
@@ -180,7 +171,7 @@ func MergeShadows(revision int64, stored ...json.RawMessage) (*ShadowReport, err
 
 // WriteText writes a report for a terminal.
 func (s *ShadowReport) WriteText(out io.Writer) error {
-	w := &writer{out: out}
+	w := &writer{}
 	r := s.Report
 	w.printf("%d checks", r.checks())
 	r.writeSpan(w)
@@ -197,7 +188,8 @@ func (s *ShadowReport) WriteText(out io.Writer) error {
 	r.writeSignals(w)
 	s.writeEmitted(w)
 	r.writeFailures(w)
-	return w.err
+	_, err := io.WriteString(out, w.String())
+	return err
 }
 
 // writeEmitted writes how often each layer emitted each signal, its most frequent ones first.

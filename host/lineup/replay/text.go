@@ -16,7 +16,7 @@ const maxSignals = 10
 
 // WriteText writes a report for a terminal.
 func (r *Report) WriteText(out io.Writer) error {
-	w := &writer{out: out}
+	w := &writer{}
 	r.writeChecks(w)
 	for _, t := range r.Types {
 		t.write(w)
@@ -27,7 +27,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	r.writeSignals(w)
 	r.writeFailures(w)
 	r.writeReferences(w)
-	return w.err
+	_, err := io.WriteString(out, w.String())
+	return err
 }
 
 func (r *Report) writeFailures(w *writer) {
@@ -40,26 +41,17 @@ func (r *Report) writeFailures(w *writer) {
 	}
 }
 
-// writer keeps the first error.
-type writer struct {
-	out io.Writer
-	err error
-}
+// writer builds a text.
+type writer struct{ strings.Builder }
 
-func (w *writer) printf(format string, args ...any) {
-	if w.err == nil {
-		_, w.err = fmt.Fprintf(w.out, format, args...)
-	}
-}
+func (w *writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 
 func (w *writer) table(rows ...[]string) {
-	table := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
 	}
-	if err := table.Flush(); w.err == nil {
-		w.err = err
-	}
+	_ = table.Flush() // a text takes everything
 }
 
 // checks returns the number of checks that were scored.

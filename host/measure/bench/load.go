@@ -17,8 +17,7 @@ import (
 // Target is an endpoint and the requests to send to it.
 type Target struct {
 	URL    string
-	Key    string   // if empty, requests have no Authorization header
-	Others []string // keys of other accounts, used in rotation with Key
+	Keys   []string // used in rotation; if empty, requests have no Authorization header
 	Bodies [][]byte // sent in rotation
 }
 
@@ -110,12 +109,8 @@ func (t Target) call(client *fasthttp.Client, n int) error {
 	request.SetRequestURI(t.URL)
 	request.Header.SetMethod(fasthttp.MethodPost)
 	request.Header.SetContentType("application/json")
-	key := t.Key
-	if i := n % (len(t.Others) + 1); i > 0 {
-		key = t.Others[i-1]
-	}
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
+	if len(t.Keys) > 0 {
+		request.Header.Set("Authorization", "Bearer "+t.Keys[n%len(t.Keys)])
 	}
 	request.SetBodyRaw(t.Bodies[n%len(t.Bodies)])
 	if err := client.DoTimeout(request, response, callTimeout); err != nil {

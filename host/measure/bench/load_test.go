@@ -27,7 +27,7 @@ func TestRequestsRotateAccounts(t *testing.T) {
 		seen[r.Header.Get("Authorization")]++
 	}))
 	t.Cleanup(server.Close)
-	target := Target{URL: server.URL, Key: "a", Others: []string{"b", "c"}, Bodies: [][]byte{[]byte("{}")}}
+	target := Target{URL: server.URL, Keys: []string{"a", "b", "c"}, Bodies: [][]byte{[]byte("{}")}}
 	expect.Value(Offer(t.Context(), target, 300, 100*time.Millisecond))(t)
 	mu.Lock()
 	defer mu.Unlock()

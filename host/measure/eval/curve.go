@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -23,30 +24,26 @@ func NewCurve(scores []float64, malicious []bool) *Curve {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case scores[a] > scores[b]:
-			return -1
-		case scores[a] < scores[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	c := &Curve{}
 	for _, i := range order {
 		if last := len(c.steps) - 1; last < 0 || c.steps[last].score != scores[i] {
 			c.steps = append(c.steps, step{score: scores[i]})
 		}
-		s := &c.steps[len(c.steps)-1]
-		if malicious[i] {
-			s.malicious++
-			c.malicious++
-		} else {
-			s.benign++
-			c.benign++
-		}
+		c.count(&c.steps[len(c.steps)-1], malicious[i])
 	}
 	return c
+}
+
+// count counts a row at its step.
+func (c *Curve) count(s *step, malicious bool) {
+	if malicious {
+		s.malicious++
+		c.malicious++
+	} else {
+		s.benign++
+		c.benign++
+	}
 }
 
 // z95 is the normal distribution's 97.5% point, for two-sided intervals of 95%.
@@ -191,13 +188,4 @@ func emptyCurve() *Curve {
 }
 
 // add adds a row to a curve of emptyCurve.
-func (c *Curve) add(score float64, malicious bool) {
-	s := &c.steps[100-int(score)]
-	if malicious {
-		s.malicious++
-		c.malicious++
-	} else {
-		s.benign++
-		c.benign++
-	}
-}
+func (c *Curve) add(score float64, malicious bool) { c.count(&c.steps[100-int(score)], malicious) }

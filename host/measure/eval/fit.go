@@ -323,14 +323,9 @@ func (s *sample) excess(x []float64) float64 {
 		if r.Malicious {
 			continue
 		}
-		c := bySuffix[r.suffix]
-		if c == nil {
-			c = &verdicts{}
-			bySuffix[r.suffix] = c
-		}
 		verdict := byPattern[s.patternOf[i]]
 		all.add(verdict)
-		c.add(verdict)
+		entry(bySuffix, r.suffix).add(verdict)
 	}
 	over := func(count, n int, limit float64) float64 { return max(0, float64(count)/float64(n)-limit) }
 	sum := over(all.review, all.n, s.options.ReviewFPR) + over(all.block, all.n, s.options.BlockFPR)

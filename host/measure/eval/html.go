@@ -17,26 +17,11 @@ var reportPage string
 //go:embed plugin.html
 var pluginPage string
 
-// Arguments of the page's templates.
-type (
-	titledGroups struct {
-		Title  string
-		Caught string // "caught" or "flagged", for rows at or above the threshold
-		Groups []Group
-	}
-	titledPluginGroups struct {
-		Title  string
-		Groups []PluginGroup
-	}
-	titledMistakes struct {
-		Title    string
-		Mistakes []Mistake
-	}
-	titledExamples struct {
-		Title    string
-		Examples []Example
-	}
-)
+// titled is the argument of the pages' templates that write a list under a title, if there is anything to list.
+type titled struct {
+	Title string
+	Items any // a slice
+}
 
 // WriteHTML writes the report as a self-contained page, without scripts, fonts or requests. Plots are inline SVG.
 func (r *Report) WriteHTML(out io.Writer) error { return writePage(out, "report", r) }
@@ -82,14 +67,7 @@ func writePage(out io.Writer, name string, report any) error {
 			return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Malicious != malicious })
 		},
 		"labelled": onlyLabel,
-		"group": func(title, caught string, groups []Group) titledGroups {
-			return titledGroups{title, caught, groups}
-		},
-		"spoken": func(title string, groups []PluginGroup) titledPluginGroups {
-			return titledPluginGroups{title, groups}
-		},
-		"mistakes": func(title string, mistakes []Mistake) titledMistakes { return titledMistakes{title, mistakes} },
-		"examples": func(title string, examples []Example) titledExamples { return titledExamples{title, examples} },
+		"titled":   func(title string, items any) titled { return titled{title, items} },
 	}).Parse(reportPage)
 	if err == nil {
 		_, err = pages.New("plugin").Parse(pluginPage)

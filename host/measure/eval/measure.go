@@ -238,11 +238,7 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 		if k.name == "" {
 			continue
 		}
-		t := byKey[k]
-		if t == nil {
-			t = &counts{}
-			byKey[k] = t
-		}
+		t := entry(byKey, k)
 		t.n++
 		t.scores += s.Score
 		if float64(s.Score) >= float64(threshold) { // false if the threshold is NaN

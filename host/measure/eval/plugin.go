@@ -252,11 +252,7 @@ func signalRates(rows []*Scored, r *PluginType) []SignalRates {
 	counts := map[string]*[2]int{}
 	for _, s := range rows {
 		for _, code := range s.codes {
-			c := counts[code]
-			if c == nil {
-				c = &[2]int{}
-				counts[code] = c
-			}
+			c := entry(counts, code)
 			if s.Malicious {
 				c[1]++
 			} else {

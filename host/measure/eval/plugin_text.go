@@ -48,7 +48,6 @@ func (r *PluginType) write(p *page) {
 		count(r.Malicious.Count), r.Malicious.Share.percent(1), count(r.Benign.Count), r.Benign.Share.percent(2),
 		r.Weight)
 	p.line("The lineup's scores are out of fold: %s.", howFolded(r.Folds, r.ByLetters))
-	p.line("")
 	var rows [][]string
 	for _, v := range r.compared() {
 		row := []string{v.Name, v.AUC.fixed(4), v.AUCInterval.fixed(4), v.Recall1.percent(1), v.Interval1.percent(1),
@@ -61,7 +60,6 @@ func (r *PluginType) write(p *page) {
 	}
 	p.table("lrlrlrlrrrr", []string{"", "AUC", "95%", "RECALL@1%", "95%", "RECALL@0.1%", "95%", "FRAUD FROM REVIEW",
 		"BENIGN", "FRAUD BLOCKED", "BENIGN"}, rows)
-	p.line("")
 	auc, recall := r.AUCGain, r.Recall1
 	p.table("lrll", []string{"WHAT THE LAYER ADDS", "GAIN", "95%", ""}, [][]string{
 		{"AUC", auc.Value.signed(4), auc.Interval.signed(4), auc.verdict()},
@@ -72,12 +70,12 @@ func (r *PluginType) write(p *page) {
 		rows = append(rows, []string{s.Code, count(s.Malicious.Count), s.Malicious.Share.percent(2),
 			count(s.Benign.Count), s.Benign.Share.percent(2), s.Benign.Interval.percent(2)})
 	}
-	p.titled("lrrrrl", []string{"SIGNAL", "MALICIOUS", "", "BENIGN", "", "95%"}, rows)
+	p.tableIfAny("lrrrrl", []string{"SIGNAL", "MALICIOUS", "", "BENIGN", "", "95%"}, rows)
 	rows = nil
 	for _, o := range r.Repeats {
 		rows = append(rows, []string{o.Layer, o.Correlation.signed(2), o.SameLabel.signed(2), o.Also.Share.percent(1)})
 	}
-	p.titled("lrrr", []string{"LAYER IT MAY REPEAT", "CORRELATION", "WITHIN A LABEL", "ALSO SCORES"}, rows)
+	p.tableIfAny("lrrr", []string{"LAYER IT MAY REPEAT", "CORRELATION", "WITHIN A LABEL", "ALSO SCORES"}, rows)
 	for _, g := range []struct {
 		what   string
 		groups []PluginGroup
@@ -92,18 +90,17 @@ func (r *PluginType) write(p *page) {
 				rows = append(rows, []string{printable(g.Name), count(g.Spoke.N), g.Spoke.Share.percent(1),
 					g.MeanScore.fixed(1), g.Without.percent(1), g.With.percent(1), (g.With - g.Without).points()})
 			}
-			p.titled("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH", "CHANGE"},
-				rows)
+			p.tableIfAny("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH",
+				"CHANGE"}, rows)
 		}
 	}
 	writeExamples(p, "Benign, scored highest by the layer:", r.Errors.Benign)
 	writeExamples(p, "Malicious, scored lowest by the layer:", r.Errors.Malicious)
 }
 
-// titled writes a table after an empty line, if it has rows.
-func (p *page) titled(align string, header []string, rows [][]string) {
+// tableIfAny is table, unless there are no rows.
+func (p *page) tableIfAny(align string, header []string, rows [][]string) {
 	if len(rows) > 0 {
-		p.line("")
 		p.table(align, header, rows)
 	}
 }

@@ -37,6 +37,14 @@ func (v *verdicts) add(verdict check.Verdict) {
 	}
 }
 
+// entry returns what a map holds under a key, which is added if it is missing.
+func entry[K comparable, V any](m map[K]*V, key K) *V {
+	if m[key] == nil {
+		m[key] = new(V)
+	}
+	return m[key]
+}
+
 // FalsePositives are the benign rows of a group that are reviewed or blocked.
 type FalsePositives struct {
 	Group  string `json:"group"`
@@ -59,12 +67,7 @@ func falsePositives(bands check.Bands, rows []*Scored, atLeast int, group func(*
 		if s.Malicious || name == "" {
 			continue
 		}
-		c := byGroup[name]
-		if c == nil {
-			c = &verdicts{}
-			byGroup[name] = c
-		}
-		c.add(bands.Verdict(s.Score))
+		entry(byGroup, name).add(bands.Verdict(s.Score))
 	}
 	all := []FalsePositives{}
 	for _, name := range slices.Sorted(maps.Keys(byGroup)) {
@@ -146,11 +149,7 @@ func threats(bands check.Bands, rows []*Scored) *Threats {
 		if !s.Malicious || len(wanted) == 0 || bands.Verdict(s.Score) == check.Allow {
 			continue
 		}
-		c := byCategory[s.Category]
-		if c == nil {
-			c = &counts{}
-			byCategory[s.Category] = c
-		}
+		c := entry(byCategory, s.Category)
 		c.n++
 		switch named := sdk.Threat(s.Threat); {
 		case slices.Contains(wanted, named):

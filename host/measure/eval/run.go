@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -119,7 +120,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 			}
 			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score)}
 			if o.Layer == lineup.Traced {
-				s.codes = codesOf(o.Signals)
+				s.codes = check.Codes(o.Signals)
 			}
 		}
 		return s, nil
@@ -132,17 +133,6 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		return nil, err
 	}
 	return scored, nil
-}
-
-// codesOf returns the distinct codes of signals.
-func codesOf(signals []check.Signal) []string {
-	var codes []string
-	for _, s := range signals {
-		if !slices.Contains(codes, s.Code) {
-			codes = append(codes, s.Code)
-		}
-	}
-	return codes
 }
 
 // explain scores a row. Its held-out scores replace those of the layers.
@@ -178,37 +168,25 @@ func (s *Scored) hasFailure() bool {
 // inParallel calls do for 0 to n-1 from the given number of goroutines, and stops at the first error.
 func inParallel(ctx context.Context, workers, n int, progress func(done, total int), do func(i int) error) error {
 	const steps = 20 // maximum number of calls of progress
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(workers, runtime.GOMAXPROCS(0)))
 	var mu sync.Mutex // guards done and serialises calls of progress
 	done := 0
-	for range workers {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := do(i); err != nil {
-					cancel(err)
-					return
-				}
-				mu.Lock()
-				done++
-				if progress != nil && done*steps/n != (done-1)*steps/n {
-					progress(done, n)
-				}
-				mu.Unlock()
+	for i := 0; i < n && within.Err() == nil; i++ {
+		group.Go(func() error {
+			if err := do(i); err != nil {
+				return err
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; progress != nil && done*steps/n != (done-1)*steps/n {
+				progress(done, n)
+			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return context.Cause(ctx)
+	err := group.Wait()
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // Explain scores the worst errors again, to add their verdicts and the layers' signals to the report.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -58,17 +59,13 @@ func (r *Report) writeFalsePositives(p *page) {
 }
 
 func writeFalsePositives(p *page, title string, all []FalsePositives) {
-	if len(all) == 0 {
-		return
-	}
 	var rows [][]string
 	for _, f := range all {
 		rows = append(rows, []string{printable(f.Group), count(f.Review.N), count(f.Review.Count),
 			f.Review.Share.percent(2), f.Review.Interval.percent(2), count(f.Block.Count), f.Block.Share.percent(2),
 			f.Block.Interval.percent(2)})
 	}
-	p.line("")
-	p.table("lrrrlrrl", []string{title, "ROWS", "REVIEW OR BLOCK", "", "95%", "BLOCK", "", "95%"}, rows)
+	p.tableIfAny("lrrrlrrl", []string{title, "ROWS", "REVIEW OR BLOCK", "", "95%", "BLOCK", "", "95%"}, rows)
 }
 
 // write writes how flagged rows are named. t may be nil.
@@ -86,7 +83,6 @@ func (t *Threats) write(p *page) {
 			count(c.Right.Count), c.Right.Share.percent(1), c.Right.Interval.percent(1), count(c.Scam), count(c.Wrong)})
 	}
 	p.line("\nThreat of flagged rows: macro-averaged recall %s", t.MacroRecall.percent(1))
-	p.line("")
 	p.table("llrrrlrr", []string{"CATEGORY", "RIGHT NAME", "FLAGGED", "RIGHT", "", "95%", "\"SCAM\" INSTEAD", "WRONG"},
 		rows)
 }
@@ -94,7 +90,6 @@ func (t *Threats) write(p *page) {
 func (r *TypeReport) write(p *page) {
 	p.line("\n%s: %s rows, %s malicious, %s benign", strings.ToUpper(string(r.Type)), count(r.N), count(r.Positives),
 		count(r.N-r.Positives))
-	p.line("")
 	p.table("lrlrrr", []string{"", "VALUE", "95% INTERVAL", "FROM SCORE", "FALSE POSITIVES", "UNROUNDED"}, [][]string{
 		{"AUC", r.AUC.fixed(4), r.AUCInterval.fixed(4), "", "", r.Unrounded.AUC.fixed(4)},
 		{"recall at 1% false positives", r.Recall1.fixed(4), r.Interval1.fixed(4), r.Threshold1.fixed(0),
@@ -103,7 +98,6 @@ func (r *TypeReport) write(p *page) {
 			r.FPR01.percent(2), r.Unrounded.Recall01.fixed(4)},
 	})
 
-	p.line("")
 	var rows [][]string
 	for _, b := range r.bands() {
 		rows = append(rows, []string{b.Name, fmt.Sprintf("%d-%d", b.From, b.To), count(b.Benign), count(b.Malicious),
@@ -114,7 +108,6 @@ func (r *TypeReport) write(p *page) {
 
 	p.line("\nCalibration at %s malicious: Brier %s, expected calibration error %s",
 		r.Calibration.Prevalence.percent(1), r.Calibration.Brier.fixed(4), r.Calibration.ECE.fixed(4))
-	p.line("")
 	rows = nil
 	for _, b := range r.Calibration.Bins {
 		if b.N > 0 {
@@ -124,7 +117,6 @@ func (r *TypeReport) write(p *page) {
 	}
 	p.table("rrrr", []string{"SCORES", "ROWS", "PREDICTED", "OBSERVED"}, rows)
 
-	p.line("")
 	rows = nil
 	for _, l := range r.Layers {
 		rows = append(rows, []string{l.Name + "@" + l.Version, strconv.FormatFloat(l.Weight, 'f', 2, 64),
@@ -166,10 +158,7 @@ func writeGroups(p *page, what string, groups []Group) {
 					g.Interval.percent(1), g.Review.percent(1), g.Block.percent(1), g.MeanScore.fixed(1)})
 			}
 		}
-		if len(rows) > 0 {
-			p.line("")
-			p.table("lrrlrrr", header, rows)
-		}
+		p.tableIfAny("lrrlrrr", header, rows)
 	}
 }
 
@@ -208,12 +197,7 @@ func (m Mistake) origin() string {
 
 // hasNoSignals reports whether all layers returned a result without signals.
 func (m Mistake) hasNoSignals() bool {
-	for _, o := range m.Layers {
-		if o.Failure != "" || len(o.Signals) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Layers, func(o check.Outcome) bool { return o.Failure != "" || len(o.Signals) > 0 })
 }
 
 // WriteText writes the fit as plain text.
@@ -248,7 +232,6 @@ func (f *FitType) write(p *page) {
 			(f.Fitted.AUC - f.Free.AUC).signed(4), strings.Join(f.Binding, "; "))
 	}
 	p.line("NOTE  out of fold: %s", howFolded(f.Folds, f.ByLetters))
-	p.line("")
 	var rows [][]string
 	for _, v := range []struct {
 		name string
@@ -270,8 +253,9 @@ type page struct{ bytes.Buffer }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// table writes rows in columns, aligned left (l) or right (r).
+// table writes an empty line, then rows in columns, aligned left (l) or right (r).
 func (p *page) table(align string, header []string, rows [][]string) {
+	p.line("")
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
