@@ -19,20 +19,15 @@ func data(segments ...[2]string) string {
 	return section(11, string(body))
 }
 
-// derived returns a module with a data section, and what is derived from it.
-func derived(t *testing.T, sections string, before, after []string) ([]byte, error) {
+// derived returns what is derived from a module with a data section. The words before become those after.
+func derived(t *testing.T, sections, before, after string) ([]byte, error) {
 	t.Helper()
 	cases := []byte(`{"name":"one","type":"domain","value":"a.com"}`)
-	m := expect.Value(registry.OpenModule(expect.Value(registry.Pack([]byte(header+sections), layer().encode(), cases))(t)))(t)
-	bytesOf := func(texts []string) (all [][]byte) {
-		for _, text := range texts {
-			all = append(all, []byte(text))
-		}
-		return all
-	}
+	wasm := expect.Value(registry.Pack([]byte(header+sections), layer().encode(), cases))(t)
+	m := expect.Value(registry.OpenModule(wasm))(t)
 	manifest := layer()
 	manifest["version"] = "1.2.4"
-	return m.Derive(manifest.encode(), bytesOf(before), bytesOf(after))
+	return m.Derive(manifest.encode(), bytes.Fields([]byte(before)), bytes.Fields([]byte(after)))
 }
 
 // A module that derives from another has the same sections, with segments added that write the other data where the
@@ -42,7 +37,7 @@ func TestDerive(t *testing.T) {
 	first, second := [2]string{"\x08", "learned weig"}, [2]string{"\x14", "hts"}
 	far := [2]string{"\xc0\x00", "head"} // 64, whose last bit would be a sign
 	got := expect.Value(derived(t, section(12, "\x03")+data(first, second, far)+custom("producers", "x"),
-		[]string{"weights", "head"}, []string{"WEIGHTS", "HEAD"}))(t)
+		"weights head", "WEIGHTS HEAD"))(t)
 	want := header + section(12, "\x05") + data(first, second, far, [2]string{"\x10", "WEIGHTS"},
 		[2]string{"\xc0\x00", "HEAD"}) + custom("producers", "x")
 	expect.That(t, bytes.HasPrefix(got, []byte(want)), "derived %q, want %q", got, want)
@@ -62,8 +57,8 @@ func TestDeriveRefuses(t *testing.T) {
 	}{
 		"no data":            {"", "x", "y", "Go's linker"},
 		"other data":         {data([2]string{"\x08", "other"}), "weights", "WEIGHTS", "exactly once"},
-		"twice":              {data([2]string{"\x08", "weights weights"}), "weights", "WEIGHTS", "exactly once"},
-		"other length":       {data([2]string{"\x08", "weights"}), "weights", "LONGER WEIGHTS", "has 14 bytes, want 7"},
+		"twice":              {data([2]string{"\x08", "weights, weights"}), "weights", "WEIGHTS", "exactly once"},
+		"other length":       {data([2]string{"\x08", "weights"}), "weights", "LONGERWEIGHTS", "has 13 bytes, want 7"},
 		"passive segment":    {section(11, "\x01\x01\x01x"), "x", "y", "Go's linker"},
 		"no expression":      {section(11, "\x01\x00\x41\x08"), "x", "y", "Go's linker"},
 		"no length":          {section(11, "\x01\x00\x41\x08\x0b"), "x", "y", "Go's linker"},
@@ -71,7 +66,7 @@ func TestDeriveRefuses(t *testing.T) {
 		"far address":        {data([2]string{"\x80\x80\x80\x80\x01", "x"}), "x", "y", "Go's linker"},
 		"fewer than it says": {section(11, "\x02\x00\x41\x08\x0b\x01x"), "x", "y", "Go's linker"},
 	} {
-		_, err := derived(t, tt.sections, []string{tt.before}, []string{tt.after})
+		_, err := derived(t, tt.sections, tt.before, tt.after)
 		expect.ErrorText(t, name, err, tt.want)
 	}
 }

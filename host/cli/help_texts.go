@@ -219,8 +219,8 @@ var helpTexts = kong.Vars{
 	"plugin_eval_lineup": "Compare with this document instead of the active lineup. Layers are named name@version as " +
 		"published, or by name alone for built-in ones.",
 	"train_cmd": "Teach a layer of this release names that you have.",
-	"train_lexical_cmd": "Teach the lexical layer labelled domains. The result is a plugin to push and promote. Nothing " +
-		"is written if it reviews or blocks more honest names than the layer in force.",
+	"train_lexical_cmd": "Teach the lexical layer labelled domains. The result is a plugin to push and promote. " +
+		"Nothing is written if it reviews or blocks more honest names than the layer in force.",
 	"train_files": "Files of labelled domains as JSON lines {\"type\", \"value\", \"label\", \"source\", \"date\"}, " +
 		"optionally compressed with gzip, reported and honest ones. Of lines with the same \"account\", 100 of each " +
 		"label count.",

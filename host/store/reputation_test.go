@@ -252,7 +252,7 @@ func TestFirstHandVerdict(t *testing.T) {
 	by := func(verdict, found check.Verdict, score int) *check.Override {
 		return &check.Override{Verdict: verdict, Score: score, Found: found}
 	}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		score    int
 		verdict  check.Verdict
 		layers   layersOf
@@ -277,8 +277,7 @@ func TestFirstHandVerdict(t *testing.T) {
 		"a block of what a list blocks": {70, check.Block, layersOf{"feeds": 5.25}, check.Allow,
 			by(check.Block, check.Block, 78)},
 		"an allow of what is blocked": {70, check.Allow, nil, check.Allow, by(check.Allow, check.Block, 91)},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers),

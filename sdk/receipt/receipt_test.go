@@ -35,16 +35,12 @@ func (u uniform) subtree(height int) audit.Hash {
 	tree.Append(u.leaf)
 	root := tree.Root()
 	for range height {
-		root = parent(root)
+		parent := &audit.Tree{}
+		parent.Append(root) // a leaf of the tree is hashed no more, so two of them have the root of two subtrees
+		parent.Append(root)
+		root = parent.Root()
 	}
 	return root
-}
-
-func parent(h audit.Hash) audit.Hash {
-	tree := &audit.Tree{}
-	tree.Append(h) // a leaf of the tree is hashed no more, so two of them have the root of two subtrees
-	tree.Append(h)
-	return tree.Root()
 }
 
 func (u uniform) head(size int64) audit.TreeHead {

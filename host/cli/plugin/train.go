@@ -178,8 +178,9 @@ func (t training) honestWorse() error {
 	var all error
 	for _, h := range t.Held {
 		if h.gotWorse() {
-			all = errors.Join(all, fmt.Errorf("  %q: of %d names, %d are reviewed or blocked instead of %d, %d blocked "+
-				"instead of %d", h.Source, h.Names, h.After.Reviewed, h.Before.Reviewed, h.After.Blocked, h.Before.Blocked))
+			all = errors.Join(all, fmt.Errorf("  %q: of %d names, %d are reviewed or blocked instead of %d, "+
+				"%d blocked instead of %d", h.Source, h.Names, h.After.Reviewed, h.Before.Reviewed, h.After.Blocked,
+				h.Before.Blocked))
 		}
 	}
 	if all != nil {
@@ -230,8 +231,8 @@ func (cmd *trainLexicalCmd) write(c *installation.Command, card training, wasm [
 // text is the card as the layer carries it.
 func (t training) text(m registry.Manifest) []byte {
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "%s began with %s.\nIt learned %d names, and keeps %.0f%% of the change, of:\n", t.Plugin, t.From,
-		t.Learned, 100*t.Share)
+	fmt.Fprintf(&text, "%s began with %s.\nIt learned %d names, and keeps %.0f%% of the change, of:\n", t.Plugin,
+		t.From, t.Learned, 100*t.Share)
 	for _, f := range t.Files {
 		fmt.Fprintf(&text, "  %s, SHA-256 %s\n", f.Name, f.SHA256)
 	}

@@ -74,7 +74,4 @@ func TestHonestNamesGotWorse(t *testing.T) {
 	} {
 		expect.Equal(t, name, tt.held.gotWorse(), tt.want)
 	}
-	err := training{Held: []heldNames{{Source: "banks", raised: flags{Blocked: 9}}, {Source: "shops"}}}.honestWorse()
-	expect.ErrorText(t, "banks that got worse", err, `"banks"`)
-	expect.That(t, !strings.Contains(err.Error(), "shops"), "the error names shops: %v", err)
 }

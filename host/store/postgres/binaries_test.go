@@ -216,7 +216,7 @@ func TestDownloadFails(t *testing.T) {
 	var downloads atomic.Int32
 	good := jar(t, "18.3")
 	const closed = "http://127.0.0.1:1" // no program listens on this port
-	tests := map[string]struct {
+	for name, test := range map[string]struct {
 		repository string
 		major      int
 		want       string
@@ -226,8 +226,7 @@ func TestDownloadFails(t *testing.T) {
 		"truncated":       {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
 		"not a Postgres":  {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
 		"unknown version": {closed, 12, "no download of Postgres 12"},
-	}
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := search{

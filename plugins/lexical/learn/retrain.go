@@ -39,9 +39,9 @@ const (
 	noBar    = 1 << 10
 )
 
-// Retrain learns two thirds of the labelled domains of an installation, beginning with the released layer's model. Names
-// of a campaign often share their first letters, and stay together. A sixth of the names chooses the bias and the bar:
-// no more honest names than before get a review, and at most one in 2,000 may be blocked. A sixth is held.
+// Retrain learns two thirds of the labelled domains of an installation, beginning with the released layer's model.
+// Names of a campaign often share their first letters, and stay together. A sixth of the names chooses the bias and the
+// bar: no more honest names than before get a review, and at most one in 2,000 may be blocked. A sixth is held.
 //
 // Names on shared hosts are left out: reports hold many of them and honest lists few, so that the model would learn the
 // host. So are an account's rows after the first hundred of each label, so that no customer outweighs the others.
@@ -188,8 +188,8 @@ func split(all []eval.Row) (learned, chosen, held part, err error) {
 			}
 		}
 		if n < leastNames || len(p.rows)-n < leastNames {
-			return learned, chosen, held, fmt.Errorf("a part of the names has %d reported and %d honest ones, and needs "+
-				"%d of each: names on shared hosts and repeated ones do not count", n, len(p.rows)-n, leastNames)
+			return learned, chosen, held, fmt.Errorf("a part of the names has %d reported and %d honest ones, and "+
+				"needs %d of each: names on shared hosts and repeated ones do not count", n, len(p.rows)-n, leastNames)
 		}
 	}
 	return parts[0], parts[1], parts[2], nil

@@ -53,10 +53,8 @@ func TestRetrain(t *testing.T) {
 	first := expect.Value(Retrain(layer(t), "1.5.1-local.1", rows, always))(t)
 	second := expect.Value(Retrain(layer(t), "1.5.1-local.1", rows, always))(t)
 	expect.That(t, bytes.Equal(first.Wasm, second.Wasm), "two trainings gave different layers")
-	n := first.Learned + len(first.Held)
-	expect.That(t, first.Share == 1 && first.Learned > 2*len(first.Held) && n > each && n < 2*each,
+	expect.That(t, first.Share == 1 && first.Learned > 2*len(first.Held) && len(first.Held) > each/6,
 		"%d names were learned and %d held of %d", first.Learned, len(first.Held), len(rows))
-
 	released, words := expect.Value(Released())(t), expect.Value(model.Words())(t)
 	held := ReadRows([]*train.Domain{expect.Value(train.NewDomain(entity.Domain, "oderzorblaxpay.com"))(t),
 		expect.Value(train.NewDomain(entity.Domain, "odergartenbau.com"))(t)}, words)
@@ -66,8 +64,6 @@ func TestRetrain(t *testing.T) {
 	taught := released.Refit(learned.rows, learned.indices)
 	now, before := taught.Points(&held[0]), released.Points(&held[0])
 	expect.That(t, now >= before+10, "a name like the reported ones has %v points after %v", now, before)
-	half := released.toward(taught, 0.5).Points(&held[0])
-	expect.That(t, half > before && half < now, "half way, it has %v points of %v", half, now)
 	now, before = taught.Points(&held[1]), released.Points(&held[1])
 	expect.That(t, now <= before, "a name like the honest ones has %v points after %v", now, before)
 	expect.Equal(t, "excess", excess(taught.honest(chosen), released.honest(chosen)), 0)
@@ -117,8 +113,6 @@ func TestSplit(t *testing.T) {
 		reported[i].Account = "acct_1"
 	}
 	expect.Equal(t, "names with an account's", count(reported...), plain+perAccount)
-	reported[0].Account = "acct_2"
-	expect.Equal(t, "names with two accounts'", count(reported...), plain+1+perAccount)
 	_, _, _, err := split(rows[:1000])
 	expect.ErrorText(t, "few honest names", err, "a part of the names has")
 }

@@ -62,30 +62,27 @@ func TestSum(t *testing.T) {
 		}
 	}
 	table := expect.Value(ngram.Open(string(ngram.Head{Points: 0.25, Bias: 3, Bar: 92}.Encode()), pieces[:]...))(t)
-	for name, a := range addresses {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			reader := &ngram.Reader{Words: words(t)}
-			reader.Read(&ngram.Address{Name: strings.Repeat("konto-", 10), Suffix: "com"}) // leaves something behind
-			list := reader.Read(&a)
-			var want [ngram.Parts]int
-			for _, f := range list {
-				slot, each := ngram.Slot(f.Hash), uint32(ngram.Slots/ngram.Pieces)
-				want[f.Part] += int(int8(pieces[slot/each][slot%each]))
-				expect.That(t, f.From <= f.To && int(f.To) <= len(a.Name),
-					"a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
-			}
-			var sums ngram.Sums
-			for range 2 { // the second time over what the first left
-				table.Sum(list, &sums)
-			}
-			for part, w := range want {
-				want[part] = int(math.Round(float64(w) * 0.25 * ngram.Unit / math.Sqrt(float64(len(list)))))
-			}
-			expect.Equal(t, "sums", sums.Parts, want)
-			expect.Equal(t, "bias", sums.Bias, 3*ngram.Unit)
-		})
-	}
+	expect.Each(t, addresses, func(t *testing.T, a ngram.Address) {
+		reader := &ngram.Reader{Words: words(t)}
+		reader.Read(&ngram.Address{Name: strings.Repeat("konto-", 10), Suffix: "com"}) // leaves something behind
+		list := reader.Read(&a)
+		var want [ngram.Parts]int
+		for _, f := range list {
+			slot, each := ngram.Slot(f.Hash), uint32(ngram.Slots/ngram.Pieces)
+			want[f.Part] += int(int8(pieces[slot/each][slot%each]))
+			expect.That(t, f.From <= f.To && int(f.To) <= len(a.Name),
+				"a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
+		}
+		var sums ngram.Sums
+		for range 2 { // the second time over what the first left
+			table.Sum(list, &sums)
+		}
+		for part, w := range want {
+			want[part] = int(math.Round(float64(w) * 0.25 * ngram.Unit / math.Sqrt(float64(len(list)))))
+		}
+		expect.Equal(t, "sums", sums.Parts, want)
+		expect.Equal(t, "bias", sums.Bias, 3*ngram.Unit)
+	})
 }
 
 // Features keep the hashes that the weights were learned for. They may only change with the version in magic.
