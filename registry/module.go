@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // ManifestSection is the custom section that contains a plugin's manifest.
@@ -128,8 +129,17 @@ func (m Module) WithCard(text []byte) (Module, error) {
 	return OpenModule(wasm)
 }
 
-// Card returns the module's card, or "" if it has none.
+// maxCard is how many bytes of a card are shown.
+const maxCard = 64 << 10
+
+// Card returns the module's card, or "" if it has none. Anybody may have written it, so what a terminal would not print
+// becomes a question mark.
 func (m Module) Card() string {
 	text, _ := customSection(m.Wasm, CardSection)
-	return string(text)
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return '?'
+	}, string(text[:min(len(text), maxCard)]))
 }

@@ -190,11 +190,12 @@ func TestCandidateIsVerified(t *testing.T) {
 	}
 	nothing := func(*activation.Activation) {}
 	for name, test := range map[string]struct{ signed, want string }{
-		"an operator's":                         {sign(nothing, operator), ""},
-		"an operator's after a restored backup": {sign(func(a *activation.Activation) { a.Number = 9 }, operator), ""},
-		"a stranger's":                          {sign(nothing, mustKey("stranger", 9)), "which the trust file does not list"},
-		"a host's":                              {sign(nothing, hostKey), "a host's key may only move one layer"},
-		"an activation":                         {h.sign(t, base, operator).Note, "does not begin with"},
+		"an operator's": {sign(nothing, operator), ""},
+		"an operator's after a restored backup": {
+			sign(func(a *activation.Activation) { a.Number = 9 }, operator), ""},
+		"a stranger's":  {sign(nothing, mustKey("stranger", 9)), "which the trust file does not list"},
+		"a host's":      {sign(nothing, hostKey), "a host's key may only move one layer"},
+		"an activation": {h.sign(t, base, operator).Note, "does not begin with"},
 		"an old number": {sign(func(a *activation.Activation) { a.Number = 2 }, operator),
 			"its number is not above 2, which this host ran"},
 		"another one before": {sign(func(a *activation.Activation) { a.Previous = registry.Digest{7} }, operator),

@@ -278,12 +278,9 @@ func TestFirstHandVerdict(t *testing.T) {
 			by(check.Block, check.Block, 78)},
 		"an allow of what is blocked": {70, check.Allow, nil, check.Allow, by(check.Allow, check.Block, 91)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers),
-				Override: tt.override}
-			expect(t, "firstHandVerdict", firstHandVerdict(d), tt.want)
-		})
+		d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers),
+			Override: tt.override}
+		expect(t, name, firstHandVerdict(d), tt.want)
 	}
 }
 

@@ -137,11 +137,13 @@ func TestSignalTexts(t *testing.T) {
 		"suffix":         {"netflix.icu", "Netflix is not known to own “netflix.icu”"},
 		"slip of suffix": {"coinbase.cm", "Address of Coinbase with a slip in its suffix: “coinbase.cm”"},
 		"official":       {"paypal.de", "Known domain of PayPal"},
-		"restricted":     {"apple-tax-support.gov.uk", "Suffix that only public bodies and schools are given: “.gov.uk”"},
-		"scripts":        {"gаrdening.com", "Mixes Latin and Cyrillic letters: “а” (U+0430) looks like “a”"},
-		"slash":          {"blumenノwiese.com", "Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
-		"whole script":   {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
-		"rare letter":    {"ɡarden.com", "Uses a letter of hardly any language: “ɡ” (U+0261) looks like “g”"},
+		"restricted": {"apple-tax-support.gov.uk",
+			"Suffix that only public bodies and schools are given: “.gov.uk”"},
+		"scripts": {"gаrdening.com", "Mixes Latin and Cyrillic letters: “а” (U+0430) looks like “a”"},
+		"slash": {"blumenノwiese.com",
+			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
+		"whole script": {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
+		"rare letter":  {"ɡarden.com", "Uses a letter of hardly any language: “ɡ” (U+0261) looks like “g”"},
 	}, func(t *testing.T, tt testCase) {
 		result := sdk.Run(Score, facts(t, entity.Domain, tt.value))
 		for _, s := range result.Signals {

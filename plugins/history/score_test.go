@@ -11,15 +11,12 @@ import (
 	"assay/sdk"
 )
 
-func TestCases(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-// TestVerdicts checks that the layer alone never reaches review.
+// TestVerdicts runs the cases, and checks that the layer alone never reaches review.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").CheckVerdict(t, check.Allow, 40)
+	suite := layertest.Open(t, ".")
+	suite.RunCases(t, Score)
+	suite.CheckVerdict(t, check.Allow, 40)
 }
 
 func TestSignalTexts(t *testing.T) {

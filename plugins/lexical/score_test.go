@@ -14,15 +14,11 @@ import (
 	"assay/sdk"
 )
 
-func TestCases(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-// TestVerdicts checks that a name's style blocks it only with the points for which the manifest has the proof.
+// TestVerdicts runs the cases, and checks that style blocks only with the points for which the manifest has the proof.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
+	suite.RunCases(t, Score)
 	suite.CheckVerdict(t, check.Allow, lowest, 0)
 	suite.CheckVerdict(t, check.Review, cautious)
 	suite.CheckVerdict(t, check.Block, highest)

@@ -13,15 +13,11 @@ import (
 	"assay/sdk"
 )
 
-func TestCases(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-// TestVerdicts checks that what a person can verify reaches review alone, and what several lists name is blocked.
+// TestVerdicts runs the cases, and checks that what a person can verify reaches review alone, and several lists block.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
+	suite.RunCases(t, Score)
 	suite.CheckVerdict(t, check.Block, listedMore.points)
 	for _, points := range []int{noDomain.points, refusesMail.points, held.points, listed.points} {
 		expect.That(t, suite.Verdict(t, points) != check.Allow, "%d points are allowed", points)

@@ -9,15 +9,11 @@ import (
 	"assay/sdk"
 )
 
-func TestCases(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-// TestVerdicts checks the verdicts that the points are meant to cause when every other layer scores 0.
+// TestVerdicts runs the cases, and checks which verdicts the points cause when every other layer scores 0.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
+	suite.RunCases(t, Score)
 	suite.CheckVerdict(t, check.Block, blocks)
 	suite.CheckVerdict(t, check.Review, reviews)
 	suite.CheckVerdict(t, check.Allow, adds, hints, assumes)

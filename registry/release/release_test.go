@@ -63,12 +63,14 @@ func TestAccept(t *testing.T) {
 		"a former key's":                      {probe, []string{sign(t, probe, former)}, "", registry.RevokedKey},
 		"a revoked plugin's":                  {revoked, []string{sign(t, revoked, ana)}, "", registry.RevokedPlugin},
 		"a revoked plugin, signed as another": {revoked, []string{good}, "", registry.RevokedPlugin},
-		"one that was altered":                {probe, []string{strings.Replace(good, "1.0.0", "1.0.1", 1)}, "", registry.Altered},
-		"a long one":                          {probe, []string{strings.Repeat("x", release.MaxBytes+1)}, "", registry.Oversized},
-		"that of another module":              {same, []string{good}, "", registry.Altered},
-		"that of the version before":          {newer, []string{good}, "", registry.Swapped},
-		"that of another plugin":              {other, []string{good}, "", registry.Swapped},
-		"that of another name":                {renamed, []string{good}, "", registry.OtherName},
+		"one that was altered": {probe, []string{strings.Replace(good, "1.0.0", "1.0.1", 1)}, "",
+			registry.Altered},
+		"a long one": {probe, []string{strings.Repeat("x", release.MaxBytes+1)}, "",
+			registry.Oversized},
+		"that of another module":     {same, []string{good}, "", registry.Altered},
+		"that of the version before": {newer, []string{good}, "", registry.Swapped},
+		"that of another plugin":     {other, []string{good}, "", registry.Swapped},
+		"that of another name":       {renamed, []string{good}, "", registry.OtherName},
 	} {
 		signature, signed, err := release.Accept(trust, test.of, test.signatures...)
 		if test.want == "" {

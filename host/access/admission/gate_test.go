@@ -76,7 +76,8 @@ func TestAdmission(t *testing.T) {
 		"a batch beside one's batches":         {before: map[string]int{"a": 400}, checks: 100},
 		"more batches than fit":                {before: map[string]int{"a": 401}, checks: 100, want: ErrShare},
 		"a batch that no host could judge yet": {checks: 5000},
-		"a batch with no room for it":          {before: map[string]int{"b": 300, "c": 300}, checks: 300, want: ErrBusy},
+		"a batch with no room for it": {before: map[string]int{"b": 300, "c": 300}, checks: 300,
+			want: ErrBusy},
 	}, func(t *testing.T, test testCase) {
 		g := newGate(test.late)
 		for account, n := range test.before {

@@ -185,7 +185,8 @@ func TestPushRefusals(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unsigned":      {[]string{unsigned, to, "--data-dir", data}, "refused, unsigned: probe@1.0.0 has no signature"},
+		"unsigned": {[]string{unsigned, to, "--data-dir", data},
+			"refused, unsigned: probe@1.0.0 has no signature"},
 		"swapped":       {[]string{file, to, "--signature", other + ".sig"}, "refused, swapped: it is probe@1.0.0"},
 		"another name":  {[]string{other, to}, "refused, other name: the repository is team/probe"},
 		"another tag":   {[]string{file, to + ":1.0.1"}, "refused, other name: the tag is 1.0.1"},

@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"assay/host/check"
@@ -196,8 +195,7 @@ func (cmd *trainLexicalCmd) write(c *installation.Command, card training, wasm [
 		return err
 	}
 	card.Plugin = m.Ref()
-	text := card.text(m.Manifest)
-	if m, err = m.WithCard(text); err != nil {
+	if m, err = m.WithCard(card.text(m.Manifest)); err != nil {
 		return err
 	}
 	key, err := installation.ReadKey(c.OperatorKeyPath())
@@ -219,7 +217,7 @@ func (cmd *trainLexicalCmd) write(c *installation.Command, card training, wasm [
 		pluginLine
 		Card training `json:"card"`
 	}{line, card}, func() error {
-		c.Printf("%s\n%s: %s", text, line.File, line.Digest)
+		c.Printf("%s\n%s: %s", m.Card(), line.File, line.Digest)
 		if key != nil {
 			c.Printf(", signed by %s", line.SignedBy)
 		}
@@ -244,7 +242,7 @@ func (t training) text(m registry.Manifest) []byte {
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SOURCE\tLABEL\tNAMES\tBEFORE\tAFTER")
 	for _, h := range t.Held {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", strings.ToValidUTF8(h.Source, "?"), label(h.Malicious), h.Names,
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", h.Source, label(h.Malicious), h.Names,
 			h.Before.text(h.Names), h.After.text(h.Names))
 	}
 	table.Flush()

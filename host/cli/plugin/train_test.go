@@ -54,8 +54,6 @@ func TestTrainLexical(t *testing.T) {
 	expect.NoError(t, os.WriteFile(file, []byte(names+labelledNames("office", "zorblax", "tenants", 0, 100)), 0o600))
 	hosttest.WantRefusal(t, "honest names that got worse", dir, database, nil, train, "honest names got worse",
 		`"tenants": of 100 names`)
-	expect.NoError(t, os.WriteFile(file, []byte(labelledNames("", "zorblax", "desk", 1, 900)), 0o600))
-	hosttest.WantRefusal(t, "no honest names", dir, database, nil, train, "and 0 honest ones")
 }
 
 // A change of honest names counts as worse only if chance does not explain it.

@@ -69,8 +69,9 @@ func TestNetTables(t *testing.T) {
 		"41.0.0.0/8":     mmdbtype.Map{"country": iso("US"), "registered_country": iso("IE")},
 		"42.0.0.0/8":     mmdbtype.Map{"registered_country": iso("DE")},
 		"2a00:1450::/32": mmdbtype.Map{"country": iso("IE")},
-		"43.0.0.0/8":     mmdbtype.Map{"country": mmdbtype.String("Netherlands"), "country_code": mmdbtype.String("NL")},
-		"44.0.0.0/8":     mmdbtype.Map{"country": iso("<b>")},
+		"43.0.0.0/8": mmdbtype.Map{"country": mmdbtype.String("Netherlands"),
+			"country_code": mmdbtype.String("NL")},
+		"44.0.0.0/8": mmdbtype.Map{"country": iso("<b>")},
 	})
 	expect.Each(t, map[string]entity.Facts{
 		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},

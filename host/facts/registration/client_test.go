@@ -26,7 +26,8 @@ func TestResponses(t *testing.T) {
 		want    Record
 	}
 	expect.Each(t, map[string]testCase{
-		"not found":             {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Record{Outcome: Absent}},
+		"not found": {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
+			Record{Outcome: Absent}},
 		"a domain without data": {respond(`{"objectClassName": "domain"}`), Record{Outcome: Registered}},
 		"another domain":        {respond(`{"objectClassName": "domain", "ldhName": "other.com"}`), failed},
 		"an entity":             {respond(`{"objectClassName": "entity", "handle": "x"}`), failed},

@@ -278,7 +278,8 @@ func TestRetryAfter(t *testing.T) {
 		"too short": {http.StatusTooManyRequests, "1", time.Minute},
 		"too long":  {http.StatusServiceUnavailable, "9999999999999", time.Hour},
 		"negative":  {http.StatusTooManyRequests, "-5", time.Minute},
-		"date":      {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat), 20 * time.Minute},
+		"date": {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat),
+			20 * time.Minute},
 		"no header": {http.StatusForbidden, "", time.Minute},
 		"malformed": {http.StatusTooManyRequests, "soon", time.Minute},
 	}, func(t *testing.T, tc testCase) {

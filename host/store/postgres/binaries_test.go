@@ -227,17 +227,14 @@ func TestDownloadFails(t *testing.T) {
 		"not a Postgres":  {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
 		"unknown version": {closed, 12, "no download of Postgres 12"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := search{
-				folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
-				major: test.major,
-			}.binaries(t.Context())
-			expect.Error(t, "binaries", err, ErrNotInstalled)
-			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
-				expect.ErrorText(t, "binaries", err, part)
-			}
-		})
+		_, err := search{
+			folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
+			major: test.major,
+		}.binaries(t.Context())
+		expect.Error(t, name, err, ErrNotInstalled)
+		for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
+			expect.ErrorText(t, name, err, part)
+		}
 	}
 }
 

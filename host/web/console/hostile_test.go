@@ -58,8 +58,9 @@ func testHostileText(t *testing.T, s *site) {
 	token := v.at.token()
 	ordinary := v.ordinary()
 	for request, fields := range map[string][]string{ // TEXT is the text
-		"POST /dashboard/keys":                {"name", "TEXT", "scope", "check"},
-		"POST /dashboard/keys?":               {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT", "test", "TEXT"},
+		"POST /dashboard/keys": {"name", "TEXT", "scope", "check"},
+		"POST /dashboard/keys?": {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT",
+			"test", "TEXT"},
 		"POST /dashboard/webhooks":            {"url", "TEXT"},
 		"POST /dashboard/webhooks?":           {"url", "https://example.com/TEXT"},
 		"POST /dashboard/try":                 {"value", "TEXT", "type", "domain"},

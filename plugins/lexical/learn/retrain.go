@@ -112,8 +112,8 @@ func expected(layer registry.Module) (all []wanted, err error) {
 	return all, nil
 }
 
-// misses counts the names to which a model gives other points than are wanted. More than cautious count as that: whether
-// they block is for the bar to decide.
+// misses counts the names to which a model gives other points than are wanted. Above cautious all points are the same,
+// because the bar decides whether they block.
 func (m *Model) misses(all []wanted) (n int) {
 	for i := range all {
 		if p := min(m.Points(&all[i].row), cautious); p < min(all[i].least, cautious) || p > all[i].most {

@@ -15,11 +15,13 @@ func TestBuild(t *testing.T) {
 		want Build
 		hex  bool
 	}{
-		"word":        {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
-		"figures":     {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3, Letters: "cde"}, false},
-		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8, Letters: "ac"}, true},
-		"umlaut":      {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
-		"nothing":     {suffix.Host{}, Build{}, false},
+		"word": {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
+		"figures": {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3,
+			Letters: "cde"}, false},
+		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8,
+			Letters: "ac"}, true},
+		"umlaut":  {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
+		"nothing": {suffix.Host{}, Build{}, false},
 	} {
 		got := read(&tt.host)
 		expect.Equal(t, name+": Hex()", got.Hex(), tt.hex)
@@ -34,16 +36,17 @@ func TestPosing(t *testing.T) {
 		host suffix.Host
 		part string
 	}{
-		"com inside":         {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-"},
-		"www glued on":       {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www"},
-		"www with a hyphen":  {suffix.Host{Name: "www-blumen", TLD: "com"}, "www-"},
-		"country, risky":     {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-"},
-		"country, at home":   {suffix.Host{Name: "de-blumen", TLD: "de"}, ""},
-		"com as a label":     {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com."},
-		"machine with www":   {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
-		"com alone":          {suffix.Host{Name: "com", TLD: "net"}, ""},
-		"delivery network":   {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
-		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
+		"com inside":        {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-"},
+		"www glued on":      {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www"},
+		"www with a hyphen": {suffix.Host{Name: "www-blumen", TLD: "com"}, "www-"},
+		"country, risky":    {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-"},
+		"country, at home":  {suffix.Host{Name: "de-blumen", TLD: "de"}, ""},
+		"com as a label":    {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com."},
+		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
+		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, ""},
+		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
+		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true},
+			"pl-"},
 	} {
 		var n Name
 		n.Read(&tt.host)
