@@ -48,7 +48,7 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) { // its tests are no sources
+	for _, file := range expect.Value(filepath.Glob("../sdk/*.go"))(t) { // a build does not read tests
 		put(t, root, "sdk/"+filepath.Base(file), string(expect.Value(os.ReadFile(file))(t)))
 	}
 	cache := expect.Value(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)

@@ -124,7 +124,7 @@ func initialMemory(section []byte) (memory []byte, err error) {
 		}
 		section = section[1:]
 		length := number()
-		if err != nil || length > uint64(len(section)) || at+length > maxMemory {
+		if err != nil || length > uint64(len(section)) {
 			return nil, errData
 		}
 		if missing := int(at+length) - len(memory); missing > 0 {

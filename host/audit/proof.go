@@ -11,7 +11,7 @@ import (
 func ProveInclusion(head TreeHead, index int64, read ReadTiles) (_ []Hash, err error) {
 	defer concluding("proving inclusion", &err)
 	if index < 0 || index >= head.Size {
-		return nil, fmt.Errorf("there is no leaf %d in a tree of %d", index, head.Size)
+		return nil, fmt.Errorf("leaf %d is outside a tree of %d leaves", index, head.Size)
 	}
 	proof, err := tlog.ProveRecord(head.Size, index, verified(head, read))
 	return convert[Hash](proof), err
@@ -29,7 +29,7 @@ func CheckInclusion(head TreeHead, index int64, leaf Hash, proof []Hash) (err er
 func ProveConsistency(size int64, head TreeHead, read ReadTiles) (_ []Hash, err error) {
 	defer concluding("proving consistency", &err)
 	if size < 0 || size > head.Size {
-		return nil, fmt.Errorf("a tree of %d is no beginning of one of %d", size, head.Size)
+		return nil, fmt.Errorf("a tree of %d leaves cannot begin one of %d", size, head.Size)
 	}
 	if size == 0 {
 		return nil, nil

@@ -30,11 +30,7 @@ func BuiltInLayers(ctx context.Context, cfg *Config, t *terminal.Terminal) ([]re
 	if builtin.Embedded {
 		return builtin.Modules()
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	source, err := LayerSource(dir, cfg, QuietLog(t))
+	source, err := sourceHere(cfg, t)
 	if errors.Is(err, registry.ErrNoSource) {
 		return nil, nil
 	}
@@ -44,7 +40,7 @@ func BuiltInLayers(ctx context.Context, cfg *Config, t *terminal.Terminal) ([]re
 	return source.BuildAll(ctx, t.Progress("building layers"))
 }
 
-// BuiltInLayer returns one of the first-party modules by its name, or [ErrNoBuiltIn].
+// BuiltInLayer returns one of the first-party modules by its name. It fails with ErrNoBuiltIn if there are none.
 func BuiltInLayer(ctx context.Context, cfg *Config, t *terminal.Terminal, name string) (registry.Module, error) {
 	if builtin.Embedded {
 		modules, err := builtin.Modules()
@@ -54,18 +50,23 @@ func BuiltInLayer(ctx context.Context, cfg *Config, t *terminal.Terminal, name s
 		}
 		return modules[at], nil
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return registry.Module{}, err
-	}
-	source, err := LayerSource(dir, cfg, QuietLog(t))
+	source, err := sourceHere(cfg, t)
 	if errors.Is(err, registry.ErrNoSource) {
-		return registry.Module{}, ErrNoBuiltIn
+		err = ErrNoBuiltIn
 	}
 	if err != nil {
 		return registry.Module{}, err
 	}
 	return source.Build(ctx, filepath.Join(source.Root, "plugins", name))
+}
+
+// sourceHere finds the source of the layers around the working directory.
+func sourceHere(cfg *Config, t *terminal.Terminal) (registry.Source, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return registry.Source{}, err
+	}
+	return LayerSource(dir, cfg, QuietLog(t))
 }
 
 // UserCache returns the folder for a purpose in the user's cache directory, where commands without an installation keep

@@ -6,15 +6,14 @@ import (
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
-	"assay/plugins/lexical/model"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/lexical/pattern"
 	"assay/sdk"
 )
 
 var (
-	table, tableErr = model.Open()
-	words, wordsErr = model.Words()
+	table, tableErr = ngram.OpenReleased()
+	words, wordsErr = ngram.ReleasedWords()
 )
 
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather

@@ -8,7 +8,6 @@ import (
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/train"
-	"assay/plugins/lexical/model"
 	"assay/plugins/lexical/ngram"
 )
 
@@ -36,12 +35,13 @@ func New(rows []Row, indices []int32) *Model {
 
 // Released returns the released model.
 func Released() (*Model, error) {
-	head, err := ngram.OpenHead(model.Head)
+	file, pieces := ngram.Released()
+	head, err := ngram.OpenHead(file)
 	if err != nil {
 		return nil, err
 	}
 	var steps []int8
-	for _, piece := range [...][]byte{model.Piece0, model.Piece1} {
+	for _, piece := range pieces {
 		for _, step := range piece {
 			steps = append(steps, int8(step))
 		}
@@ -49,8 +49,14 @@ func Released() (*Model, error) {
 	return stored(steps, head.Points/perUnit, head.Bias), nil
 }
 
-// Refit returns a model that begins with the weights of m, keeps the size of its steps, and learns the rows at indices.
-func (m *Model) Refit(rows []Row, indices []int32) *Model {
+// Refit weighs rows, and returns a model that begins with the weights of m, keeps the size of its steps, and learns
+// them.
+func (m *Model) Refit(rows []Row) *Model {
+	indices := make([]int32, len(rows))
+	for i := range indices {
+		indices[i] = int32(i)
+	}
+	Weigh(rows, indices, nil)
 	weights := slices.Clone(m.weights)
 	learn(weights, rows, indices, plan{epochs: 2, rate: 0.3, prior: 0.1, decay: 0.01})
 	return stored(rounded(weights, m.size), m.size, m.bias)
@@ -88,7 +94,8 @@ func (m *Model) Head(bar int) []byte {
 }
 
 // Pieces returns the pieces of the layer's table.
-func (m *Model) Pieces() (pieces [ngram.Pieces][]byte) {
+func (m *Model) Pieces() [][]byte {
+	pieces := make([][]byte, ngram.Pieces)
 	for k, s := range m.steps {
 		at := k * ngram.Pieces / len(m.steps)
 		pieces[at] = append(pieces[at], byte(s))

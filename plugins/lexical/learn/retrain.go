@@ -12,7 +12,6 @@ import (
 	"assay/host/entity"
 	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
-	"assay/plugins/lexical/model"
 	"assay/plugins/lexical/ngram"
 	"assay/registry"
 )
@@ -33,9 +32,8 @@ const (
 )
 
 const (
-	review   = 47    // points from which a name's style leads to a review
-	cautious = 70    // the most points of a name that may not be blocked, as in the layer
-	oneIn    = 2_000 // honest names may be blocked
+	review   = 47 // points from which a name's style leads to a review
+	cautious = 70 // the most points of a name that may not be blocked, as in the layer
 	noBar    = 1 << 10
 )
 
@@ -58,8 +56,7 @@ func Retrain(layer registry.Module, version string, rows []eval.Row, passes func
 	if err != nil {
 		return nil, err
 	}
-	Weigh(learned.rows, learned.indices, nil)
-	taught := released.Refit(learned.rows, learned.indices)
+	taught := released.Refit(learned.rows)
 	r := &Retrained{Learned: len(learned.rows)}
 	for _, i := range held.origin {
 		r.Held = append(r.Held, rows[i])
@@ -98,7 +95,7 @@ func expected(layer registry.Module) (all []wanted, err error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := model.Words()
+	words, err := ngram.ReleasedWords()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +122,7 @@ func (m *Model) misses(all []wanted) (n int) {
 
 // module returns the released layer with the model.
 func (m *Model) module(layer registry.Module, manifest registry.Manifest, chosen, held part) ([]byte, error) {
-	bar := max(int(exceeded(m.honest(chosen), oneIn)), cautious+1)
+	bar := max(int(leastBar(m.honest(chosen))), cautious+1)
 	manifest.Blocks = m.prove(held, bar)
 	if manifest.Blocks.Validate(manifest) != nil {
 		bar, manifest.Blocks, manifest.ScoreRange = noBar, nil, &[2]int{lowest, cautious}
@@ -134,21 +131,19 @@ func (m *Model) module(layer registry.Module, manifest registry.Manifest, chosen
 	if err != nil {
 		return nil, err
 	}
-	pieces := m.Pieces()
-	return layer.Derive(text, [][]byte{[]byte(model.Head), model.Piece0, model.Piece1},
-		[][]byte{m.Head(bar), pieces[0], pieces[1]})
+	head, pieces := ngram.Released()
+	return layer.Derive(text, append(pieces[:], []byte(head)), append(m.Pieces(), m.Head(bar)))
 }
 
 // part is a part of the rows.
 type part struct {
-	rows    []Row
-	indices []int32
-	origin  []int // of each row in the installation's rows
+	rows   []Row
+	origin []int // of each row in the installation's rows
 }
 
 // split reads the names of rows and divides them.
 func split(all []eval.Row) (learned, chosen, held part, err error) {
-	words, err := model.Words()
+	words, err := ngram.ReleasedWords()
 	if err != nil {
 		return learned, chosen, held, err
 	}
@@ -182,7 +177,6 @@ func split(all []eval.Row) (learned, chosen, held part, err error) {
 		p.rows = ReadRows(domains[at], words)
 		n := 0
 		for i := range p.rows {
-			p.indices = append(p.indices, int32(i))
 			if p.rows[i].Malicious {
 				n++
 			}
@@ -215,8 +209,8 @@ func excess(now, before []float64) float64 {
 	return max(now[n]-review+1, 0)
 }
 
-// exceeded returns the points that at most one honest name in so many has.
-func exceeded(honest []float64, oneIn int) float64 { return honest[len(honest)/oneIn] + 1 }
+// leastBar returns the points that at most one honest name in 2,000 has.
+func leastBar(honest []float64) float64 { return honest[len(honest)/2_000] + 1 }
 
 // prove counts how many honest names of each source reach the bar. Sources with too few names are pooled.
 func (m *Model) prove(held part, bar int) *registry.Proof {

@@ -10,7 +10,7 @@ import (
 	"assay/host/entity"
 	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
-	"assay/plugins/lexical/model"
+	"assay/plugins/lexical/ngram"
 	"assay/registry"
 	"assay/registry/expect"
 )
@@ -19,7 +19,8 @@ import (
 func layer(t *testing.T) registry.Module {
 	t.Helper()
 	data, at := binary.AppendUvarint(nil, 3), uint64(0)
-	for _, part := range [...][]byte{[]byte(model.Head), model.Piece0, model.Piece1} {
+	head, pieces := ngram.Released()
+	for _, part := range append(pieces[:], []byte(head)) {
 		data = append(binary.AppendUvarint(append(data, 0, 0x41), at), 0, 0x0b)
 		data[len(data)-3] |= 0x80 // the address takes a byte more, which every number may
 		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
@@ -55,19 +56,17 @@ func TestRetrain(t *testing.T) {
 	expect.That(t, bytes.Equal(first.Wasm, second.Wasm), "two trainings gave different layers")
 	expect.That(t, first.Share == 1 && first.Learned > 2*len(first.Held) && len(first.Held) > each/6,
 		"%d names were learned and %d held of %d", first.Learned, len(first.Held), len(rows))
-	released, words := expect.Value(Released())(t), expect.Value(model.Words())(t)
+	released, words := expect.Value(Released())(t), expect.Value(ngram.ReleasedWords())(t)
 	held := ReadRows([]*train.Domain{expect.Value(train.NewDomain(entity.Domain, "oderzorblaxpay.com"))(t),
 		expect.Value(train.NewDomain(entity.Domain, "odergartenbau.com"))(t)}, words)
 	learned, chosen, _, err := split(rows)
 	expect.NoError(t, err)
-	Weigh(learned.rows, learned.indices, nil)
-	taught := released.Refit(learned.rows, learned.indices)
+	taught := released.Refit(learned.rows)
 	now, before := taught.Points(&held[0]), released.Points(&held[0])
 	expect.That(t, now >= before+10, "a name like the reported ones has %v points after %v", now, before)
 	now, before = taught.Points(&held[1]), released.Points(&held[1])
 	expect.That(t, now <= before, "a name like the honest ones has %v points after %v", now, before)
 	expect.Equal(t, "excess", excess(taught.honest(chosen), released.honest(chosen)), 0)
-
 	tries := 0
 	few := expect.Value(Retrain(layer(t), "1.5.1-local.1", rows, func([]byte) (bool, error) {
 		tries++
@@ -130,4 +129,5 @@ func TestExcess(t *testing.T) {
 	} {
 		expect.Equal(t, name, excess(tt.now, tt.before), tt.want)
 	}
+	expect.Equal(t, "bar of 4,000 honest names", leastBar(append([]float64{99, 95, 90}, make([]float64, 3997)...)), 91)
 }

@@ -1,7 +1,7 @@
 // Command lexical learns the model of the lexical layer from labelled domains, and measures it on sources that it does
 // not learn from.
 //
-//	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical/model
+//	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical/ngram
 //
 // The same rows give the same bytes on every machine. plugins/lexical/MODEL.md has the results.
 package main
