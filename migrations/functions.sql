@@ -174,6 +174,8 @@ BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE audit_records INCLUDING DEFAULTS)', partition);
     PERFORM audit_lock_all('250ms');
     PERFORM set_config('lock_timeout', '50ms', true);
+    -- A head is free a moment before the new partition is known. A record that is routed then would be refused.
+    LOCK TABLE ONLY audit_records IN SHARE ROW EXCLUSIVE MODE;
     LOCK TABLE audit_records_other IN ACCESS EXCLUSIVE MODE;
     EXECUTE format('WITH moved AS (DELETE FROM audit_records_other WHERE recorded_at >= $1 AND recorded_at < $2
         RETURNING *) INSERT INTO %I SELECT * FROM moved', partition) USING from_time, to_time;
