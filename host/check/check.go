@@ -340,7 +340,7 @@ func (c *Checker) decide(ctx context.Context, l *Lineup, p parsed, lookedUp enti
 		override = p.override.over(fused)
 		fused = override.hold(fused, l.Bands, outcomes)
 	}
-	fused.Signals = append(fused.Signals, unansweredSignals(unanswered)...)
+	fused.Signals = append(fused.Signals, UnansweredSignals(unanswered)...)
 	return &Decision{
 		Fused:    fused,
 		Ref:      NewRef(),

@@ -10,10 +10,9 @@ import (
 // may begin with it (sdk.HostText).
 const hostText = "Assay: "
 
-// unansweredSignals reports third parties that did not respond or gave false answers. Missing facts do not change the
-// score.
-func unansweredSignals(sources []string) []Signal {
-	var signals []Signal
+// UnansweredSignals reports third parties that did not respond or gave false answers, as [Collector] names them.
+// Missing facts do not change the score.
+func UnansweredSignals(sources []string) (signals []Signal) {
 	for _, source := range sources {
 		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
 			signals = append(signals, Signal{

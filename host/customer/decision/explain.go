@@ -127,9 +127,7 @@ func (x *Explainer) again(ctx context.Context, account string, revision int64, n
 				return nil, nil
 			}
 			facts, missing, err := x.Collector.Collect(ctx, account, now.Entity, wanted)
-			for _, source := range missing {
-				unanswered = append(unanswered, check.SourceName(source)+": no answer in time")
-			}
+			unanswered = append(unanswered, hostSignals(check.UnansweredSignals(missing))...)
 			return facts, err
 		})
 	if err != nil {

@@ -125,24 +125,25 @@ const twice = math.Ln2
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 	mail := layer{signal(60, "Disposable mail domain"), signal(-20, "Registered since 2009")}
-	then := lineup(12, -3*twice, member("mail", 10*twice, mail), member("quiet", 1, layer(nil)))
+	then := lineup(12, -3*twice, member("mail", 10*twice, mail), member("quiet", 1, layer(nil), "rdap.status"))
 	now := lineup(13, -4*twice, member("mail", 5*twice, mail), member("nodes", 100*twice, nodes{}, "dns.status"))
 	b := newBench(t, 12, now, then)
-	b.missing = []string{"dns"}
+	b.missing = []string{"dns", check.UntrustedSource + "net"}
 	got := expect.Value(b.explain("Jane@example.net"))(t)
 	reason := func(text string, points float64, layer string, today bool) decision.Reason {
 		return decision.Reason{Text: text, Code: signal(0, text).Code, Layer: layer, Points: points, Today: today}
 	}
-	const late = "Scored without DNS: no answer in time"
-	want := &decision.Explanation{Check: b.recorded, FactsOfToday: []string{"DNS"},
+	const late, untrue = "Scored without DNS: no answer in time",
+		"Scored without network data: the DNS server gives false answers"
+	want := &decision.Explanation{Check: b.recorded, FactsOfToday: []string{"DNS", "the domain's registration"},
 		DecidedBy: &decision.Scoring{Revision: 12, Score: 67, Verdict: "review", Start: -30, Total: 10,
 			Reasons: []decision.Reason{reason("Disposable mail domain", 60, "mail", false),
 				reason("Registered since 2009", -20, "mail", false)},
-			Unknown: []string{late, "The quiet layer knew too little to judge"}},
+			Unknown: []string{late, untrue, "The quiet layer knew too little to judge"}},
 		Today: &decision.Scoring{Revision: 13, Score: 50, Verdict: "review", Start: -40, Total: 0,
 			Reasons: []decision.Reason{reason("Disposable mail domain", 30, "mail", false),
 				reason("DNS status ok", 20, "nodes", true), reason("Registered since 2009", -10, "mail", false)},
-			Unknown: []string{late}},
+			Unknown: []string{late, untrue}},
 		Text: []string{
 			"On 15 January 2026, 10:30 UTC, this email was scored 93 of 100 and blocked, by revision 12 of the " +
 				"lineup, which is the set of layers and their weights.",
@@ -151,7 +152,7 @@ func TestExplanation(t *testing.T) {
 			"Today's lineup, revision 13, gives 50 of 100 (held for review). Main reasons: Disposable mail domain; " +
 				"DNS status ok. In its favour: Registered since 2009.",
 			"Facts that come from the value itself are the same as at the check. These were looked up again and may " +
-				"have changed since: DNS.",
+				"have changed since: DNS, the domain's registration.",
 		}}
 	expect.NoDiff(t, "difference", want, got)
 	expect.That(t, b.opened == 1 && b.released == 1, "the earlier lineup was opened %d times and released %d times",
@@ -175,8 +176,7 @@ func TestPointsAddUp(t *testing.T) {
 	score := 100 / (1 + math.Pow(2, -got.Today.Total/10))
 	expect.Equal(t, "the score of the total", got.Today.Score, int(math.Round(score)))
 	expect.Equal(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
-	text := got.Text[len(got.Text)-1]
-	expect.That(t, strings.Contains(text, "All facts come from the value itself"), "text: %s", text)
+	expect.That(t, strings.Contains(got.Text[len(got.Text)-1], "All facts come from the value itself"), "%s", got.Text)
 }
 
 func TestExplanationWithoutTheLineup(t *testing.T) {

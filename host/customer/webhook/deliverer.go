@@ -20,7 +20,7 @@ type Config struct {
 	Allow    []netip.Prefix // networks that may be called although they are not public, on any port and without TLS
 	Resolver *net.Resolver  // nil: the system's name servers
 	Roots    *x509.CertPool // nil: the system's
-	Logger   *slog.Logger   // nil: discard
+	Logger   *slog.Logger
 	// Turn returns how long a host waits that looks into the queue in turns with others; nil: there is one.
 	Turn func(time.Duration) time.Duration
 	// called after each attempt with its outcome and start delay; must not block; may be nil
