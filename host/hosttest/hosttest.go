@@ -200,6 +200,9 @@ func NewDatabase(t testing.TB) string {
 	return database
 }
 
+// PatientLedger lets checks take as long as a busy machine needs.
+var PatientLedger = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
+
 // OpenStore opens a database with the secret in a data directory, as a host that starts.
 func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Helper()

@@ -127,7 +127,8 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	ledger, err := s.NewLedger(store.LedgerConfig{OnEvents: deliverer.Hint})
+	ledger, err := s.NewLedger(store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute,
+		OnEvents: deliverer.Hint})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,7 +24,6 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/hosttest"
-	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 	"assay/sdk/receipt"
@@ -151,7 +150,7 @@ func (s *service) record(t *testing.T, key, domain string, n int) {
 	t.Helper()
 	b := hosttest.OpenStore(t, s.dir, s.database)
 	caller := expect.Value(b.Store.Authenticate(t.Context(), key))(t)
-	ledger := storetest.Close(t, expect.Value(b.Store.NewLedger(store.LedgerConfig{}))(t))
+	ledger := storetest.Close(t, expect.Value(b.Store.NewLedger(hosttest.PatientLedger))(t))
 	var records []check.Record
 	for range n {
 		r := storetest.At(storetest.Decided(caller, storetest.Parse(t, entity.Domain, domain), check.Block),

@@ -29,9 +29,6 @@ import (
 	"assay/registry/expect"
 )
 
-// patientLedger waits for a disk that other tests keep busy.
-var patientLedger = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
-
 // deployment is a checker with the reputation layers on a real database, and its customers.
 type deployment struct {
 	t         *testing.T
@@ -51,7 +48,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	m.store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: database, Keys: keys,
 		Logger: log}))(t))
 	expect.NoError(t, storetest.PutInForce(t.Context(), database))
-	m.ledger = storetest.Close(t, expect.Value(m.store.NewLedger(patientLedger))(t))
+	m.ledger = storetest.Close(t, expect.Value(m.store.NewLedger(hosttest.PatientLedger))(t))
 	m.similar = reputation.NewSimilar(m.store, log)
 	lineup := expect.Value(registry.DefaultLineup())(t)
 	live := &check.Live{}

@@ -68,7 +68,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	s.store = expect.Value(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.ledger = sync.OnceValue(func() *store.Ledger {
-		return storetest.Close(t, expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t))
+		patient := store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
+		return storetest.Close(t, expect.Value(s.store.NewLedger(patient))(t))
 	})
 	guard := expect.Value(webhook.NewGuard(nil))(t)
 	cfg := Config{
