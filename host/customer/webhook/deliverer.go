@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Config configures a Deliverer. Outbox is required; the zero value of every other field is valid.
+// Config configures a Deliverer. Outbox and Logger are required; the zero value of every other field is valid.
 type Config struct {
 	Outbox   Outbox
 	Allow    []netip.Prefix // networks that may be called although they are not public, on any port and without TLS

@@ -98,7 +98,7 @@ func (r *PluginType) write(p *page) {
 	writeExamples(p, "Malicious, scored lowest by the layer:", r.Errors.Malicious)
 }
 
-// tableIfAny prints a table, or nothing if there are no rows.
+// tableIfAny prints a table if there are rows for it.
 func (p *page) tableIfAny(align string, header []string, rows [][]string) {
 	if len(rows) > 0 {
 		p.table(align, header, rows)
