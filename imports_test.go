@@ -51,7 +51,7 @@ var groups = []struct{ name, imports, reason string }{
 	{"sandbox", "check", "guests run without a database"},
 	{"facts", "access check entity internal", "sources of facts are found by interface, and stored through one"},
 	{"measure", "check entity internal", "measuring is arithmetic on decisions, and load comes from outside the host"},
-	{"lineup", "check entity internal sandbox", "following and changing a lineup needs neither the database nor HTTP"},
+	{"lineup", "access check entity internal sandbox", "following and changing a lineup needs neither the database nor HTTP"},
 	{"customer", "audit check entity internal lineup", "what an account may ask declares the storage that it needs"},
 	{"store", "access audit check customer entity facts internal lineup",
 		"storage runs no guests and serves no requests"},

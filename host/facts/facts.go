@@ -58,11 +58,8 @@ func Join(errs ...error) error {
 }
 
 // maxRunning limits the concurrent observations of one source, including late ones, so that a hanging source does not
-// accumulate goroutines.
+// accumulate goroutines. Accounts share them.
 const maxRunning = 2048
-
-// ErrBusy means that a source has reached its limit of concurrent observations.
-var ErrBusy = errors.New("too many lookups are in progress")
 
 // Collector queries sources concurrently. It implements check.Collector.
 type Collector struct {
@@ -78,7 +75,7 @@ type member struct {
 	memory Memory         // the source itself, or nil
 	groups []string       // the first parts of its facts' names, each with its dot
 	bytes  map[string]int // the most that each fact may have
-	slots  chan struct{}
+	slots  *admission.Shares
 	health health
 }
 
@@ -96,7 +93,7 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 		}
 		slices.Sort(groups)
 		c.sources = append(c.sources, &member{Source: s, memory: memory, groups: slices.Compact(groups), bytes: bytes,
-			slots: make(chan struct{}, maxRunning)})
+			slots: admission.NewShares(maxRunning)})
 	}
 	return c
 }
@@ -148,15 +145,14 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 				continue
 			}
 		}
-		select {
-		case s.slots <- struct{}{}:
-		default:
-			return nil, nil, unavailable(s, ErrBusy)
+		release, err := s.slots.Take(admission.Holder(ctx))
+		if err != nil {
+			return nil, nil, unavailable(s, err)
 		}
 		waiting |= bit(i, true)
 		n++
 		go func() {
-			defer func() { <-s.slots }()
+			defer release()
 			observations <- c.observe(i, func() (entity.Facts, bool, error) {
 				facts, err := s.Observe(ctx, e, wants)
 				return facts, true, err

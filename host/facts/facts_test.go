@@ -148,7 +148,8 @@ func TestEndOfCheck(t *testing.T) {
 	}
 }
 
-// A source whose observations never end refuses checks once its slots are used up, and only those that need it.
+// A source whose observations never end refuses an account's checks once its share of the slots is used up, but neither
+// another account's nor those that do not need it.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
 	released, running := make(chan struct{}), make(chan struct{}, 1<<16)
@@ -160,18 +161,19 @@ func TestHangingSource(t *testing.T) {
 	c := collector(t, deaf, gives("dns", entity.Facts{"dns.a": "1"}, nil))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	const most = 2048
-	for range most {
-		_, _, err := c.Collect(ended, "", entity.Entity{}, []string{"net.asn"})
-		expect.Must(t, !errors.Is(err, facts.ErrBusy), "refused too early: %v", err)
+	ask := func(account string) error {
+		_, _, err := c.Collect(ended, account, entity.Entity{}, []string{"net.asn"})
+		return err
 	}
-	for range most {
+	for range 1024 {
+		expect.Error(t, "within the share", ask("flood"), context.Canceled)
 		<-running
 	}
-	_, _, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"net.asn"})
-	expect.That(t, errors.As(err, new(*check.UnavailableError)) && errors.Is(err, facts.ErrBusy),
-		"error %v, want a refusal because the source is busy", err)
-	_, silent, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"dns.a"})
+	err := ask("flood")
+	expect.That(t, errors.As(err, new(*check.UnavailableError)) && errors.Is(err, admission.ErrShare),
+		"error %v, want a refusal because the account's share is used up", err)
+	expect.Error(t, "another account", ask("other"), context.Canceled)
+	_, silent, err := c.Collect(t.Context(), "flood", entity.Entity{}, []string{"dns.a"})
 	expect.That(t, len(silent) == 0 && err == nil, "without the hanging source: silent %v, error %v", silent, err)
 	close(released)
 }

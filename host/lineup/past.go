@@ -3,37 +3,49 @@ package lineup
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 )
 
 // Past opens lineups that were in force, one at a time, because opening a layer takes a processor and memory that
-// checks need. Layers that are open already, such as those of the lineup in force, are not opened again.
+// checks need. Accounts take turns. Layers that are open already, such as those of the lineup in force, are not opened
+// again.
 type Past struct {
 	follower *Follower
-	turn     chan struct{} // holds an element while a lineup is open
+	gate     *admission.Gate
 }
 
-// NewPast returns the past lineups of a follower.
-func NewPast(f *Follower) *Past { return &Past{f, make(chan struct{}, 1)} }
+// NewPast returns the past lineups of a follower. An account that would have to wait for longer than target is refused.
+func NewPast(f *Follower, target time.Duration) *Past {
+	return &Past{f, admission.NewGate(admission.Config{Processors: 1, Target: target})}
+}
 
-// Open waits until no other one is open, then opens a revision to which signed activations lead back from the one in
-// force. The caller must call release after the last use.
-func (p *Past) Open(ctx context.Context, revision int64) (l *check.Lineup, release func(), err error) {
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+// With waits for the account's turn, and then calls f with a revision to which signed activations lead back from the
+// one in force. It returns f's error, those of [admission.Gate.Enter], or why the revision cannot be opened.
+func (p *Past) With(ctx context.Context, account string, revision int64, f func(*check.Lineup) error) error {
+	visit, err := p.gate.Enter(account, 1)
+	if err != nil {
+		return err
 	}
+	defer visit.Close()
+	if late := visit.Judge(ctx, func() { err = p.with(ctx, revision, f) }); late != nil {
+		return late
+	}
+	return err
+}
+
+func (p *Past) with(ctx context.Context, revision int64, f func(*check.Lineup) error) error {
 	inForce, _ := p.follower.InForce()
 	_, document, err := p.follower.verifier.Earlier(ctx, inForce.Activation, revision)
-	var plugins []*openPlugin
-	if err == nil {
-		l, plugins, err = p.follower.open.openLineup(ctx, revision, document)
-	}
 	if err != nil {
-		<-p.turn
-		return nil, nil, fmt.Errorf("opening lineup revision %d: %w", revision, err)
+		return fmt.Errorf("opening lineup revision %d: %w", revision, err)
 	}
-	return l, func() { p.follower.open.release(plugins); <-p.turn }, nil
+	l, plugins, err := p.follower.open.openLineup(ctx, revision, document)
+	if err != nil {
+		return fmt.Errorf("opening lineup revision %d: %w", revision, err)
+	}
+	defer p.follower.open.release(plugins)
+	return f(l)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
@@ -220,7 +221,7 @@ func (forgetful) LineupText(context.Context, int64) ([]byte, error) {
 	return nil, registry.ErrNoRevision
 }
 
-// A lineup that was in force can be opened again, one at a time, and leaves nothing open.
+// A lineup that was in force can be opened again, one at a time, by accounts in turn, and leaves nothing open.
 func TestPast(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -230,31 +231,28 @@ func TestPast(t *testing.T) {
 	last := h.activate(t, lineupOf(-2, "probe@1.0.0"))
 	h.follow(t, last)
 	open := h.openPlugins()
-	past := NewPast(h.follower)
-
-	l, release, err := past.Open(t.Context(), first)
-	expect.NoError(t, err)
-	expect.That(t, l.Revision == first && len(l.Scoring(entity.Domain)) == 2 && l.Terms(entity.Domain).Bias == -1,
-		"opened %+v", l)
-	expect.Equal(t, "plugins open with the past", h.openPlugins(), open+1)
-	o, _, err := l.Scoring(entity.Domain)[1].Run(t.Context(), entity.Domain, check.Input{})
-	expect.NoError(t, err)
-	expect.Equal(t, "score of a layer of the past", o.Score, 20)
+	past := NewPast(h.follower, 3*time.Millisecond) // time for three that have not been measured yet
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = past.Open(ended, first)
-	expect.Error(t, "a second one at the same time", err, context.Canceled)
-	release()
-	expect.Equal(t, "plugins open afterwards", h.openPlugins(), open)
 
+	expect.NoError(t, past.With(t.Context(), "flood", first, func(l *check.Lineup) error {
+		expect.That(t, l.Revision == first && len(l.Scoring(entity.Domain)) == 2 && l.Terms(entity.Domain).Bias == -1,
+			"opened %+v", l)
+		expect.Equal(t, "plugins open with the past", h.openPlugins(), open+1)
+		o, _, err := l.Scoring(entity.Domain)[1].Run(t.Context(), entity.Domain, check.Input{})
+		expect.Equal(t, "score of a layer of the past", o.Score, 20)
+		expect.Error(t, "the same account's second", past.With(ended, "flood", first, nil), admission.ErrShare)
+		expect.Error(t, "another account's, which waits", past.With(ended, "other", first, nil), context.Canceled)
+		return err
+	}))
+	expect.Equal(t, "plugins open afterwards", h.openPlugins(), open)
 	for _, revision := range []int64{never.Revision, 4711} {
-		_, _, err = past.Open(t.Context(), revision)
-		expect.That(t, errors.Is(err, registry.ErrNoRevision), "revision %d, which was never in force: %v", revision,
-			err)
+		expect.Error(t, fmt.Sprintf("revision %d, which was never in force", revision),
+			past.With(t.Context(), "flood", revision, nil), registry.ErrNoRevision)
 	}
-	_, release, err = past.Open(t.Context(), last) // a failure leaves the turn to the next
-	expect.NoError(t, err)
-	release()
+	failed := errors.New("a test's")
+	expect.Error(t, "after a failure it is the next one's turn, and it", past.With(t.Context(), "flood", last,
+		func(*check.Lineup) error { return failed }), failed)
 }
 
 // settingLayer scores its setting "limit" and abstains without one.

@@ -58,7 +58,7 @@ func openDesk(_ context.Context, h *host) (part, error) {
 		slots: admission.NewShares(eventSlots)}
 	d.public = publicLimit{h.store, d.rates}
 	d.explainer = &decision.Explainer{Records: h.store, Scorer: s.checker, Collector: h.lookups,
-		Past: lineup.NewPast(h.follower), Turn: s.gate.Spare, Logger: h.log}
+		Past: lineup.NewPast(h.follower, installation.PastTarget), Turn: s.gate.Spare, Logger: h.log}
 	d.feedback = &feedback.Desk{Store: h.store, Scorer: s.checker}
 	requests := &privacy.Runner{Queue: h.store, Logger: h.log,
 		Every: func() time.Duration { return h.store.Turn(requestInterval) },

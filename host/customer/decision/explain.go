@@ -66,8 +66,8 @@ type Scorer interface {
 
 // Past opens lineups that are no longer in force.
 type Past interface {
-	// Open returns a lineup that was in force. The caller must call release after the last use.
-	Open(ctx context.Context, revision int64) (l *check.Lineup, release func(), err error)
+	// With calls f with a lineup that was in force, when it is the account's turn, and returns f's error.
+	With(ctx context.Context, account string, revision int64, f func(*check.Lineup) error) error
 }
 
 // Explainer explains recorded checks. Its fields are set once, before use.
@@ -115,27 +115,26 @@ func scoringOf(d *check.Decision) *Scoring {
 // again scores a value under an earlier lineup with the facts that were looked up for today's.
 func (x *Explainer) again(ctx context.Context, account string, revision int64, now *check.Record) (
 	then *Scoring, looked []string, err error) {
-	l, release, err := x.Past.Open(ctx, revision)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer release()
-	unanswered := hostSignals(now.Decision.Signals)
-	fused, layers, err := replay.Rescore(ctx, l, now, x.Turn,
-		func(ctx context.Context, wanted []string) (entity.Facts, error) {
-			if x.Collector == nil {
-				return nil, nil
-			}
-			facts, missing, err := x.Collector.Collect(ctx, account, now.Entity, wanted)
-			unanswered = append(unanswered, hostSignals(check.UnansweredSignals(missing))...)
-			return facts, err
-		})
-	if err != nil {
-		return nil, nil, err
-	}
-	terms := l.Terms(now.Entity.Type)
-	return newScoring(revision, fused, layers, terms, append(unanswered, hostSignals(fused.Signals)...)),
-		lookupsOf(terms), nil
+	err = x.Past.With(ctx, account, revision, func(l *check.Lineup) error {
+		unanswered := hostSignals(now.Decision.Signals)
+		fused, layers, err := replay.Rescore(ctx, l, now, x.Turn,
+			func(ctx context.Context, wanted []string) (entity.Facts, error) {
+				if x.Collector == nil {
+					return nil, nil
+				}
+				facts, missing, err := x.Collector.Collect(ctx, account, now.Entity, wanted)
+				unanswered = append(unanswered, hostSignals(check.UnansweredSignals(missing))...)
+				return facts, err
+			})
+		if err != nil {
+			return err
+		}
+		terms := l.Terms(now.Entity.Type)
+		then = newScoring(revision, fused, layers, terms, append(unanswered, hostSignals(fused.Signals)...))
+		looked = lookupsOf(terms)
+		return nil
+	})
+	return then, looked, err
 }
 
 // newScoring takes a score apart. The signals of a layer share its contribution by their points.
