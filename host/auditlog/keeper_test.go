@@ -213,8 +213,7 @@ func TestStoreAnchorsOfALogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
 	due := expect.Value(k.Store.AuditDue(t.Context()))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := expect.Ended(t)
 	_, _, err := k.storeAnchors(ctx, due)
 	expect.Error(t, "storing", err, context.Canceled)
 }

@@ -159,8 +159,7 @@ func TestHangingSource(t *testing.T) {
 		return nil, nil
 	}}
 	c := collector(t, deaf, gives("dns", entity.Facts{"dns.a": "1"}, nil))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := expect.Ended(t)
 	ask := func(account string) error {
 		_, _, err := c.Collect(ended, account, entity.Entity{}, []string{"net.asn"})
 		return err

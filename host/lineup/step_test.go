@@ -232,8 +232,7 @@ func TestPast(t *testing.T) {
 	h.follow(t, last)
 	open := h.openPlugins()
 	past := NewPast(h.follower, 3*time.Millisecond) // time for three that have not been measured yet
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := expect.Ended(t)
 
 	expect.NoError(t, past.With(t.Context(), "flood", first, func(l *check.Lineup) error {
 		expect.That(t, l.Revision == first && len(l.Scoring(entity.Domain)) == 2 && l.Terms(entity.Domain).Bias == -1,

@@ -220,8 +220,7 @@ func TestProcessorTimeRefuses(t *testing.T) {
 // A call past the deadline of its check, or one whose caller has gone, is refused and does not cost an instance.
 func TestLateCallIsRefused(t *testing.T) {
 	t.Parallel()
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
+	canceled := expect.Ended(t)
 	type testCase struct {
 		ctx  context.Context
 		want error

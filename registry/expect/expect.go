@@ -2,6 +2,7 @@
 package expect
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -112,6 +113,13 @@ func Until(t testing.TB, condition string, holds func() bool) {
 			t.Fatalf("timed out waiting for %s", condition)
 		}
 	}
+}
+
+// Ended returns a context that has been canceled.
+func Ended(t testing.TB) context.Context {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ended
 }
 
 // Each runs a test for each case of a table, in parallel.

@@ -98,8 +98,7 @@ func TestBrokenExport(t *testing.T) {
 	e = expect.Value(NewExport(t.Context(), all, check.Caller{}, Query{}, CSV, func() {}))(t)
 	e.Close()
 	expect.Error(t, "a closed export reads on", expect.ErrorOf(io.ReadAll(e)), context.Canceled)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := expect.Ended(t)
 	expect.Failure(t, expect.ErrorOf(NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {})),
 		"an export began although its first page could not be read")
 	var invalid *entity.InvalidError

@@ -267,8 +267,7 @@ func TestOlderCopyOfTheDatabase(t *testing.T) {
 			fmt.Sprintf("ALTER DATABASE %s RENAME TO %[1]s_newer", db),
 			fmt.Sprintf("ALTER DATABASE %s_older RENAME TO %[1]s", db))
 		t.Cleanup(func() {
-			_, err := admin.Exec(context.Background(), fmt.Sprintf("DROP DATABASE %s_newer WITH (FORCE)", db))
-			expect.NoError(t, err)
+			expect.Value(admin.Exec(context.Background(), fmt.Sprintf("DROP DATABASE %s_newer WITH (FORCE)", db)))(t)
 		})
 		if !runs {
 			host = hosttest.StartHost(t, dir, database)

@@ -58,8 +58,7 @@ func TestFetch(t *testing.T) {
 			"Fetch(%s): %v, want %q without the key", from, err, want)
 	}
 
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := expect.Ended(t)
 	expect.Error(t, "with a cancelled context",
 		expect.ErrorOf(Fetch(ended, Request{URL: server.URL + "/list.gz"})), context.Canceled)
 

@@ -288,8 +288,7 @@ func TestCloseEarly(t *testing.T) {
 	r.Close()
 
 	// The context may also end after everything was read, while workers still drop chunks.
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := expect.Ended(t)
 	late := &Reader{ctx: ended, out: make(chan chunk)}
 	close(late.out)
 	expect.Error(t, "with dropped chunks", expect.ErrorOf(late.Next()), context.Canceled)

@@ -237,8 +237,7 @@ func TestRunStopsAtError(t *testing.T) {
 	expect.ErrorText(t, "error",
 		expect.ErrorOf(eval.Run(t.Context(), f, lineup(), rows, 0, nil)), "scoring domain: no scores")
 	f, rows = example()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := expect.Ended(t)
 	expect.Error(t, "error", expect.ErrorOf(eval.Run(ctx, f, lineup(), rows, 0, nil)), context.Canceled)
 }
 
