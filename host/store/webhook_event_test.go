@@ -169,7 +169,7 @@ func TestPruneWebhooks(t *testing.T) {
 		return strings.Join(held, " ")
 	}
 	clock.advance(t, 72*time.Hour-65*time.Second) // the event was created 64 s ago
-	s.now = func() time.Time { return s.hostNow().Add(31 * 24 * time.Hour) } // as a wrong clock said at the last probe
+	s.now = func() time.Time { return s.hostNow().Add(31 * 24 * time.Hour) } // the database's clock was wrong
 	got, want := prune(), ref+" "+waiting
 	s.now = s.hostNow
 	holds(t, got == want, "before 72 hours, payloads of %q are held, want %q", got, want)
