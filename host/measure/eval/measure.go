@@ -231,7 +231,10 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 		name      string
 		malicious bool
 	}
-	type counts struct{ n, flagged, review, block, scores int }
+	type counts struct {
+		verdicts
+		flagged, scores int
+	}
 	byKey := map[key]*counts{}
 	for _, s := range rows {
 		k := key{name(s), s.Malicious}
@@ -239,17 +242,10 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 			continue
 		}
 		t := entry(byKey, k)
-		t.n++
+		t.add(bands.Verdict(s.Score))
 		t.scores += s.Score
 		if float64(s.Score) >= float64(threshold) { // false if the threshold is NaN
 			t.flagged++
-		}
-		switch bands.Verdict(s.Score) {
-		case check.Block:
-			t.block++
-			t.review++
-		case check.Review:
-			t.review++
 		}
 	}
 	all := []Group{}

@@ -224,10 +224,9 @@ func gains(rows []*Scored, before, after []float64) (auc, recall Gain) {
 
 // newGain returns a gain with the interval of its bootstrap samples.
 func newGain(value float64, samples []float64) Gain {
-	g := Gain{Value: Number(value), Interval: Interval{Number(math.NaN()), Number(math.NaN())}, Noise: true}
-	if n := len(samples); n >= replicates/2 {
-		slices.Sort(samples)
-		g.Interval = Interval{Number(samples[n*25/1000]), Number(samples[n*975/1000-1])}
+	g := Gain{Value: Number(value), Interval: undefined, Noise: true}
+	if len(samples) >= replicates/2 {
+		g.Interval = percentiles(samples)
 		g.Noise = g.Interval[0] <= 0 && g.Interval[1] >= 0 || math.Abs(value) < leastGain
 	}
 	return g

@@ -139,12 +139,7 @@ func (g Gain) verdict() string {
 }
 
 // signed formats an interval of differences.
-func (i Interval) signed(digits int) string {
-	if !i[0].Defined() || !i[1].Defined() {
-		return "-"
-	}
-	return i[0].signed(digits) + " to " + i[1].signed(digits)
-}
+func (i Interval) signed(digits int) string { return i.format(Number.signed, digits) }
 
 // points formats a difference of shares in percentage points.
 func (n Number) points() string { return (100 * n).signed(1) }

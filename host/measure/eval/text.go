@@ -302,19 +302,17 @@ func (n Number) percent(digits int) string {
 	return strconv.FormatFloat(100*float64(n), 'f', digits, 64) + "%"
 }
 
-func (i Interval) fixed(digits int) string {
+// format formats the bounds of an interval, if both are defined.
+func (i Interval) format(bound func(n Number, digits int) string, digits int) string {
 	if !i[0].Defined() || !i[1].Defined() {
 		return "-"
 	}
-	return i[0].fixed(digits) + " to " + i[1].fixed(digits)
+	return strings.TrimSuffix(bound(i[0], digits), "%") + " to " + bound(i[1], digits)
 }
 
-func (i Interval) percent(digits int) string {
-	if !i[0].Defined() || !i[1].Defined() {
-		return "-"
-	}
-	return strings.TrimSuffix(i[0].percent(digits), "%") + " to " + i[1].percent(digits)
-}
+func (i Interval) fixed(digits int) string { return i.format(Number.fixed, digits) }
+
+func (i Interval) percent(digits int) string { return i.format(Number.percent, digits) }
 
 // count formats a number with thousands separators.
 func count(n int) string {
