@@ -62,11 +62,10 @@ type example struct {
 func readAll(folder string) ([]example, error) {
 	var rows []example
 	for _, name := range []string{addressFile, targetFile, poolFile} {
-		err := train.EachLine(filepath.Join(folder, name), func(l *line) error {
+		err := train.EachLine(filepath.Join(folder, name), func(l *line) {
 			if e, ok := exampleOf(l); ok {
 				rows = append(rows, e)
 			}
-			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -115,10 +114,7 @@ func weightOf(e *example) float64 {
 
 // mix returns an FNV-1a hash of s with its bits mixed further, so that similar names have unrelated hashes.
 func mix(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
+	h := train.Hash(s)
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	return h ^ h>>33
