@@ -105,7 +105,7 @@ func TestWriteWords(t *testing.T) {
 func TestLayersReplaceFiles(t *testing.T) {
 	t.Parallel()
 	rows := []eval.Row{{Type: entity.Email, Value: "jane@box.example.com"}, {Type: entity.Email, Value: "jane@"}}
-	layers := expect.Value(NewLayers(t.TempDir(), rows))(t)
+	layers := expect.Value(NewLayers(rows))(t)
 	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
 		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
 		expect.NoError(t, err)
@@ -118,7 +118,7 @@ func TestLayersReplaceFiles(t *testing.T) {
 // Errors contain the compiler's output.
 func TestLayersReportBuildErrors(t *testing.T) {
 	t.Parallel()
-	layers := expect.Value(NewLayers(t.TempDir(), nil))(t)
+	layers := expect.Value(NewLayers(nil))(t)
 	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
 	expect.ErrorText(t, "error", err, "undefined: answer")
 }

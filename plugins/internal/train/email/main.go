@@ -64,12 +64,7 @@ func holdOut(path, folder string, rows []example, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	scratch, err := os.MkdirTemp("", "assay-train-")
-	if err != nil {
-		return fmt.Errorf("creating folder for layers: %w", err)
-	}
-	defer os.RemoveAll(scratch)
-	layers, err := train.NewLayers(scratch, addresses)
+	layers, err := train.NewLayers(addresses)
 	if err != nil {
 		return err
 	}
