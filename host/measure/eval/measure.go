@@ -287,7 +287,7 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored)
 		}
 	}
 	slices.SortFunc(wrong, func(a, b *Scored) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(stableHash(a.Value), stableHash(b.Value)),
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(Hash(a.Value), Hash(b.Value)),
 			cmp.Compare(a.Value, b.Value))
 	})
 	mistakes := []Mistake{}
@@ -298,8 +298,8 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored)
 	return mistakes
 }
 
-// stableHash returns the FNV-1a hash of value, the same in every process.
-func stableHash(value string) uint64 {
+// Hash returns the 64-bit FNV-1a hash of value, the same in every process.
+func Hash(value string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value))
 	return h.Sum64()

@@ -385,7 +385,7 @@ func examples(rows []*Scored, plugin int, with []float64, n int) Examples {
 		}
 		slices.SortFunc(all, func(a, b Example) int { // a hash breaks ties, as in worst
 			return cmp.Or(sign*cmp.Compare(a.Score, b.Score), sign*cmp.Compare(a.Lineup, b.Lineup),
-				cmp.Compare(stableHash(a.Value), stableHash(b.Value)), cmp.Compare(a.Value, b.Value))
+				cmp.Compare(Hash(a.Value), Hash(b.Value)), cmp.Compare(a.Value, b.Value))
 		})
 		return all[:min(n, len(all))]
 	}

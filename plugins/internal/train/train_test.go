@@ -77,13 +77,6 @@ func TestAgeOf(t *testing.T) {
 	}
 }
 
-func TestLetters(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
-		expect.Equal(t, "the first letters of "+name, Letters(name), want)
-	}
-}
-
 func TestLogistic(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
@@ -128,7 +121,7 @@ func TestFolds(t *testing.T) {
 	t.Parallel()
 	var rows []Labelled
 	for i := range 600 {
-		r := Labelled{Source: string(rune('a' + i%6)), Letters: Letters(string(rune('A'+i%97)) + "12345678")}
+		r := Labelled{Source: string(rune('a' + i%6)), Letters: eval.Letters(string(rune('A'+i%97)) + "12345678")}
 		r.Split = r.Source == "a"
 		rows = append(rows, r)
 	}

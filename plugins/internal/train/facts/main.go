@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"assay/host/entity"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 )
 
@@ -154,7 +155,7 @@ func (r records) facts(domain row) map[string]string {
 }
 
 // drawn returns a number from 0 to less than 1 that depends on the name alone.
-func drawn(name string) float64 { return float64(train.Hash(name)>>11) / (1 << 53) }
+func drawn(name string) float64 { return float64(eval.Hash(name)>>11) / (1 << 53) }
 
 // honestAges holds the .fr domains of March 2014 by the year of their registration: the share of those registered since
 // a time, and that time in days before.

@@ -72,7 +72,7 @@ func holdOut(path string, rows []eval.Row) error {
 	for i, r := range rows {
 		// Only one source has honest numbers, and some of its numbers are malicious.
 		labelled[i] = train.Labelled{Source: r.Source, Split: r.Source == "libphonenumber_constructed",
-			Letters: train.Letters("+" + international(r.Value, callingCodes[r.Source]))}
+			Letters: eval.Letters("+" + international(r.Value, callingCodes[r.Source]))}
 	}
 	scores := make([]map[string]int, len(rows))
 	for _, fold := range train.Folds(labelled) {
