@@ -167,8 +167,8 @@ func shareBanks(a, b string) bool {
 func withoutCheck(country, account string) string {
 	n := len(account)
 	switch country {
-	case "BE", "PT", "SI", "RS", "BA", "ME", "MK", "XK", "FR", "MC", "BL", "GF", "GP", "MF", "MQ", "NC", "PF", "PM", "RE",
-		"TF", "WF", "YT":
+	case "BE", "PT", "SI", "RS", "BA", "ME", "MK", "XK",
+		"FR", "MC", "BL", "GF", "GP", "MF", "MQ", "NC", "PF", "PM", "RE", "TF", "WF", "YT":
 		return account[:max(n-2, 0)]
 	case "ES":
 		return account[min(2, n):]
