@@ -310,15 +310,23 @@ func isSeparator(c byte) bool { return c == '-' || c == '_' || isDigit(c) }
 
 // unaccented returns text without the accents of its letters, and the same with ae, oe and ue for umlauts.
 func unaccented(text string) (plain, long string) {
+	ascii := true
+	for i := range len(text) {
+		ascii = ascii && text[i] < utf8.RuneSelf
+	}
+	if ascii {
+		return text, text
+	}
+	var short, full []byte
 	for _, r := range text {
 		letters, how := asASCII(r)
 		if r < utf8.RuneSelf || how != accented {
 			letters = string(r)
 		}
-		plain += letters
-		if long += letters; strings.ContainsRune("äöü", r) {
-			long += "e"
+		short = append(short, letters...)
+		if full = append(full, letters...); r == 'ä' || r == 'ö' || r == 'ü' {
+			full = append(full, 'e')
 		}
 	}
-	return plain, long
+	return string(short), string(full)
 }
