@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/audit"
 	"assay/host/auditlog"
@@ -183,7 +182,6 @@ func (g *damager) next(t *testing.T) damage {
 		row, other := rows[g.random.IntN(len(rows))], rows[g.random.IntN(len(rows))]
 		d := g.damage(table, c, row, other)
 		tx := expect.Value(g.db.Begin(t.Context()))(t)
-		var tag pgconn.CommandTag
 		// A statement that changes nothing is none.
 		before := "SELECT md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM " + table + " AS t"
 		same := storetest.Value[string](t, g.db, before)

@@ -239,8 +239,5 @@ func testInstalledClients(t *testing.T, s *service) {
 // TestClientModule runs the tests of the Go client, which is a module of its own.
 func TestClientModule(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "./...")
-	cmd.Dir = "../../../sdk/client"
-	out, err := cmd.CombinedOutput()
-	expect.Must(t, err == nil, "%v\n%s", err, out)
+	runProgram(t, nil, "go", "test", "-C", "../../../sdk/client", "./...")
 }
