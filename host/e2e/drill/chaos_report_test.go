@@ -176,7 +176,7 @@ func (r *chaosRun) crash(ctx context.Context, during func()) {
 	expect.NoError(r, syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL))
 	_ = conn.Close(ctx)
 	during()
-	expect.Until(r, "Postgres to recover", func() bool { return r.query(r.Context(), "SELECT 1") == nil })
+	expect.Until(r, "Postgres to recover", func() bool { return execute(r.Context(), r.url, "SELECT 1") == nil })
 }
 
 // killSupervised kills the Postgres of a host that has it as its private one. The host alone starts it again.
@@ -186,7 +186,7 @@ func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
 	expect.NoError(r, syscall.Kill(killed, syscall.SIGKILL))
 	during()
 	expect.Until(r, "the host to start Postgres again", func() bool {
-		return r.postmaster() != killed && r.query(context.WithoutCancel(ctx), "SELECT 1") == nil
+		return r.postmaster() != killed && execute(context.WithoutCancel(ctx), r.url, "SELECT 1") == nil
 	})
 	const said = "the private Postgres has ended, and is started again"
 	expect.That(r, strings.Contains(hosttest.Logged(r.dir, said), said), "the host's log does not say that %s", said)
@@ -196,7 +196,7 @@ func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
 // must runs statements on a connection, which must succeed.
 func (r *chaosRun) must(ctx context.Context, statements ...string) {
 	r.Helper()
-	expect.NoError(r, r.query(context.WithoutCancel(ctx), statements...))
+	expect.NoError(r, execute(context.WithoutCancel(ctx), r.url, statements...))
 }
 
 // readyz returns the answer of a host's /readyz.
