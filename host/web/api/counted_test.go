@@ -203,7 +203,7 @@ type repeatHost struct {
 	server *Server
 }
 
-// startRepeatHost starts a host that scores by the length of a name.
+// startRepeatHost starts a host without layers.
 func startRepeatHost(t *testing.T, url string) *repeatHost {
 	t.Helper()
 	h := &repeatHost{proxy: storetest.NewProxy(t, url)}
@@ -211,11 +211,7 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 	ledger := storetest.Close(t, expect.Value(s.NewLedger(store.LedgerConfig{}))(t))
 	t.Cleanup(func() { h.proxy.Set(nil, false) }) // the ledger settles what is in doubt
 	live := &check.Live{}
-	everywhere := check.ByType{entity.Domain: 1, entity.Email: 1, entity.Phone: 1, entity.IBAN: 1}
-	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, []check.Member{{
-		Name: "layer", Version: "1.0.0", Weight: everywhere, Range: check.Range{0, 100}, Entities: entity.Types(),
-		Layer: fixedLayer{},
-	}}))
+	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, nil))
 	checker := &check.Checker{Live: live, Ledger: ledger, Observer: unobserved{}, Now: time.Now, Deadline: time.Minute}
 	listener := listen(t)
 	h.addr = listener.Addr().String()
@@ -233,12 +229,6 @@ func (h *repeatHost) stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = h.server.Shutdown(ctx) // it is over already
-}
-
-type fixedLayer struct{}
-
-func (fixedLayer) Score(context.Context, check.Input) (check.Result, error) {
-	return check.Result{Score: 50, Signals: []check.Signal{{Points: 50, Code: "a:b:c", Text: "Found"}}}, nil
 }
 
 type unobserved struct{}

@@ -181,7 +181,6 @@ func TestDegradedByAge(t *testing.T) {
 		want      string
 	}{
 		"new, 90 days":          {90 * day, 0, ""},
-		"due for renewal":       {90 * day, 60 * day, ""},
 		"14 days left":          {90 * day, 76 * day, ""},
 		"less than 14 days":     {90 * day, 76*day + 1, "expires on 2026-05-30 at 08:00 UTC"},
 		"six days, fresh":       {6 * day, 4 * day, ""},
