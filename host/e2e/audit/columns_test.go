@@ -149,11 +149,10 @@ func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 			AND c.relname NOT LIKE 'schema\_%' ORDER BY 1, 2`))(t)
 	tables := map[string][]column{}
 	var table, name, typ string
-	_, err := pgx.ForEachRow(rows, []any{&table, &name, &typ}, func() error {
+	expect.Value(pgx.ForEachRow(rows, []any{&table, &name, &typ}, func() error {
 		tables[table] = append(tables[table], column{name, typ})
 		return nil
-	})
-	expect.NoError(t, err)
+	}))(t)
 	return tables
 }
 

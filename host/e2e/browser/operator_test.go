@@ -115,11 +115,10 @@ func TestOperatorPages(t *testing.T) {
 	p, states := browse(t), operatorStates(time.Now())
 	state := states["first"]
 	const token = "a token that nobody guesses"
-	handler, err := operator.New(operator.Config{Token: token, Now: time.Now,
+	handler := expect.Value(operator.New(operator.Config{Token: token, Now: time.Now,
 		Client: func(*http.Request) netip.Prefix { return netip.MustParsePrefix("192.0.2.0/24") },
 		State:  func(context.Context) *operator.State { return state }, Look: os.DirFS("../../web/console/static"),
-		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
-	expect.NoError(t, err)
+		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)}))(t)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // everything is the target of faults that affect all hosts.
@@ -188,14 +189,13 @@ func (r *chaosRun) fillDisk(ctx context.Context, _ int, _ time.Duration, during 
 	defer cancel()
 	// A new segment of the log needs space; some are kept for later use.
 	for range 64 {
-		if err := execute(bounded, r.url, "SELECT pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()"); err != nil {
+		const next = "SELECT pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()"
+		if execute(bounded, r.url, next) != nil {
 			break
 		}
 	}
 	during()
-	if err := os.Remove(file); err != nil {
-		r.Errorf("emptying the disk: %v", err)
-	}
+	expect.Error(r, "emptying the disk", os.Remove(file), nil)
 	r.openPostgres()
 }
 

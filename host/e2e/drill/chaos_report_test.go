@@ -5,6 +5,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -171,8 +172,7 @@ func (r *chaosRun) refuseRecords(ctx context.Context, during func()) {
 
 // crash kills a process of Postgres, which makes it end all others and recover.
 func (r *chaosRun) crash(ctx context.Context, during func()) {
-	conn, err := pgx.Connect(context.WithoutCancel(ctx), r.url)
-	expect.NoError(r, err)
+	conn := expect.Value(pgx.Connect(context.WithoutCancel(ctx), r.url))(r)
 	expect.NoError(r, syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL))
 	_ = conn.Close(ctx)
 	during()
@@ -210,9 +210,8 @@ func (r *chaosRun) readyz(host int) (status int, text string) {
 		return 0, ""
 	}
 	defer response.Body.Close()
-	body := make([]byte, 4096)
-	n, _ := response.Body.Read(body)
-	return response.StatusCode, string(body[:n])
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
 }
 
 // awaitRefusal waits until a host says why it is not ready. If no host has a database, it refuses what needs one.
@@ -234,15 +233,14 @@ func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
 		{"POST", "/api/feedback", `{"ref":"` + ref + `","label":"fraud"}`}, {"POST", "/gdpr/subject", subject},
 		{"POST", "/gdpr/export", subject}, {"POST", "/gdpr/erase", subject}, {"POST", "/api/check", subject},
 	} {
-		request, err := http.NewRequest(call[0], r.hosts[host].address()+call[1], strings.NewReader(call[2]))
-		expect.NoError(r, err)
+		url := r.hosts[host].address() + call[1]
+		request := expect.Value(http.NewRequest(call[0], url, strings.NewReader(call[2])))(r)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/json")
 		if call[1] == "/signin" {
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
-		response, err := http.DefaultClient.Do(request)
-		expect.NoError(r, err)
+		response := expect.Value(http.DefaultClient.Do(request))(r)
 		expect.NoError(r, response.Body.Close())
 		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 			r.Errorf("%s %s: status %d, want 503 with Retry-After", call[0], call[1], response.StatusCode)
