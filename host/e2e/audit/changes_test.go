@@ -204,9 +204,7 @@ func (g *damager) rows(t *testing.T, table string) []string {
 }
 
 func (g *damager) damage(table string, c column, row, other string) damage {
-	name := pgx.Identifier{c.name}.Sanitize()
-	value := fmt.Sprintf("CASE WHEN %s IS NULL THEN %s ELSE %s END", name, firstValue[c.typ],
-		strings.ReplaceAll(anotherValue[c.typ], "$", name))
+	name, value := pgx.Identifier{c.name}.Sanitize(), c.changed()
 	switch g.random.IntN(6) {
 	case 0:
 		return damage{"a row deleted", table, "", "DELETE FROM " + table + " WHERE " + row}

@@ -88,9 +88,6 @@ func (r *chaosRun) brokenTimes() map[string][]brokenTime {
 // aftermath is how long after a fault its consequences are measured. No other fault begins until then.
 const aftermath = 2 * time.Second
 
-// stopped reports whether a call's host was stopped meanwhile.
-func (r *chaosRun) stopped(c *chaos.Call) bool { return r.gone(c, stopOfHost) }
-
 // gone reports whether a call's host had a fault of a kind meanwhile.
 func (r *chaosRun) gone(c *chaos.Call, kind string) bool {
 	return slices.ContainsFunc(r.broken, func(f brokenTime) bool {
@@ -113,7 +110,7 @@ func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
 func (r *chaosRun) slowestRefusal(fault brokenTime) (slowest time.Duration) {
 	for _, c := range r.history.Calls {
 		if c.Status == http.StatusServiceUnavailable && c.Began.After(fault.began) &&
-			c.Began.Before(fault.ended.Add(aftermath)) && !r.stopped(c) {
+			c.Began.Before(fault.ended.Add(aftermath)) && !r.gone(c, stopOfHost) {
 			slowest = max(slowest, c.Ended.Sub(c.Began))
 		}
 	}

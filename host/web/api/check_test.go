@@ -371,6 +371,7 @@ func TestOriginalClient(t *testing.T) {
 		"zone":                       {"10.0.0.1", "fe80::1%eth0", "10.0.0.1/32"},
 		"peer with zone":             {"fe80::1%eth0", "198.51.100.1", "fe80::/64"},
 		"IPv6 proxies":               {"fd00::1", "2001:db8::1, fd00::2", "2001:db8::/64"},
+		"a quoted address":           {"10.0.0.1", `"198.51.100.1"`, "10.0.0.1/32"},
 	} {
 		var entries []string
 		if test.header != "" {
