@@ -99,6 +99,19 @@ func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 	expect.Equal(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
 }
 
+// A tree that grew while the database's clock was ahead does not stand still until then.
+func TestTreeOfLater(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.Value(db.Exec(t.Context(),
+		"UPDATE audit_trees SET grown_at = now() + interval '1 day' WHERE chain = 1000001"))(t)
+	storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10)) // which is recorded
+	expect.NoError(t, k.sign(t.Context(), true))
+	expect.Equal(t, "trees that stand still", storetest.Value[int](t, db,
+		"SELECT count(*) FROM audit_trees WHERE grown_at > now()"), 0)
+}
+
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)

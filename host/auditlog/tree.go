@@ -66,7 +66,7 @@ func (k *Keeper) grow(ctx context.Context, head audit.Head, tree store.Tree, pat
 			return tree, err
 		}
 	}
-	if patience && tree.Age < growInterval && head.Seq-tree.Last() < growBatch {
+	if patience && tree.Age >= 0 && tree.Age < growInterval && head.Seq-tree.Last() < growBatch {
 		return tree, nil
 	}
 	open, err := k.open(ctx, tree)

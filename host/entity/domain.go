@@ -116,6 +116,7 @@ func readName(host string, facts Facts) (string, error) {
 	if err := refusePunctuation(host); err != nil {
 		return "", err
 	}
+	host = strings.ReplaceAll(host, "ẞ", "ß") // as UTS 46 maps it since revision 31, which package idna predates
 	ascii, err := lookup.ToASCII(host)
 	if err != nil {
 		return "", refuse("is not a valid internationalised domain name (IDNA2008, UTS 46)")

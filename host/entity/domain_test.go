@@ -30,6 +30,7 @@ func TestDomainFacts(t *testing.T) {
 			"domain.suffix_kind": "unlisted", "domain.registrable": "host.internalx"}},
 		"IDN suffix": {"пример.рф", "xn--e1afmkfd.xn--p1ai", Facts{
 			"domain.tld": "xn--p1ai", "domain.registrable": "xn--e1afmkfd.xn--p1ai"}},
+		"capital sharp s":       {"FAẞ.de", "xn--fa-hia.de", nil},
 		"sharp s kept":          {"faß.de", "xn--fa-hia.de", Facts{"domain.unicode": "faß.de"}},
 		"fullwidth":             {"ＥＸＡＭＰＬＥ．ｃｏｍ", "example.com", nil},
 		"ideographic full stop": {"例え。jp", "xn--r8jz45g.jp", nil},

@@ -116,7 +116,7 @@ var looseDots = map[string]bool{"docomo.ne.jp": true, "ezweb.ne.jp": true, "au.c
 func readLocal(local string, loose bool) (mailbox string, quoted bool, err error) {
 	for _, r := range local {
 		if r >= utf8.RuneSelf && !isVisible(r) {
-			return "", false, refuse("contains the invisible character U+%04X", r)
+			return "", false, refuse("contains the invisible or unassigned character U+%04X", r)
 		}
 	}
 	if local[0] != '"' {

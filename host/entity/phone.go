@@ -3,6 +3,7 @@ package entity
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +17,10 @@ import (
 const (
 	minPhoneDigits = 6
 	maxPhoneDigits = 15
+	// with the prefix that is dialled for a call abroad
+	maxDialledDigits = maxPhoneDigits + 5
+	// Few national numbers are longer.
+	longNational = 10
 )
 
 // unionPlans lists the member states of the EU by population (Eurostat, 2024). A national number that fits several
@@ -32,14 +37,18 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if n := len(d.digits); n > maxPhoneDigits {
+	n := len(d.digits)
+	if n > maxDialledDigits || n > maxPhoneDigits && d.international && !d.dialled {
 		return "", refuse("has more than %d digits", maxPhoneDigits)
 	} else if n < minPhoneDigits && (d.international || region == union) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
 	}
 	number, assumed, otherwiseOrdinary := d.number(region)
-	if len(d.digits) < minPhoneDigits && (number == nil || !phonenumbers.IsValidNumber(number)) {
+	if n < minPhoneDigits && !isValid(number) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
+	}
+	if n > maxPhoneDigits && !isValid(number) {
+		return "", refuse("has more than %d digits", maxPhoneDigits)
 	}
 	facts.setYes("phone.assumed", assumed)
 	if number == nil {
@@ -70,6 +79,7 @@ type dial struct {
 	text          string // as written, without extension
 	digits        string // ASCII, without the prefix 00
 	international bool   // began with '+' or 00
+	dialled       bool   // it was 00
 	groups        []int  // lengths of the groups of digits, in order
 }
 
@@ -139,7 +149,7 @@ func readDial(text string) (dial, error) {
 		return dial{}, refuse("contains no digits")
 	}
 	if rest, found := strings.CutPrefix(d.digits, "00"); found && !d.international {
-		d.digits, d.international = rest, true // the most common international prefix (ITU-T E.164)
+		d.digits, d.international, d.dialled = rest, true, true // the most common international prefix (ITU-T E.164)
 	}
 	return d, nil
 }
@@ -189,12 +199,25 @@ func cutExtension(text string) (number string) {
 // number reads d, in the region's numbering plan if d is a national number. It returns nil if d fits no plan. assumed
 // reports whether the country is a guess. otherwiseOrdinary is as in guess.
 func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, otherwiseOrdinary bool) {
+	code := phonenumbers.GetCountryCodeForRegion(region)
 	if d.international {
-		return readE164("+" + d.digits), false, false
+		number = readE164("+" + d.digits)
+		if d.dialled && code != 0 && !isValid(number) { // such as 0011 in Australia, or 001 in Singapore
+			if abroad := readPlan("00"+d.digits, region); isValid(abroad) {
+				return abroad, false, false
+			}
+		}
+		return number, false, false
 	}
-	if phonenumbers.GetCountryCodeForRegion(region) != 0 {
+	if code != 0 {
+		// Mobile numbers of some countries, with the country's code, are also valid without it as its landlines.
+		if len(d.digits) > longNational && strings.HasPrefix(d.digits, strconv.Itoa(code)) {
+			if whole := d.withoutPlus(); whole != nil && isOrdinary(whole) {
+				return whole, false, false
+			}
+		}
 		number := readPlan(d.digits, region)
-		if number != nil && phonenumbers.IsValidNumber(number) {
+		if isValid(number) {
 			return number, false, false
 		}
 		if guess := d.withoutPlus(); guess != nil {
@@ -211,7 +234,7 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 // the first wins; those of the EU come first. otherwiseOrdinary reports that the result is a special number, such as
 // premium rate, but a mobile or fixed line in another plan that is as likely.
 func (d dial) guess() (best *phonenumbers.PhoneNumber, otherwiseOrdinary bool) {
-	if len(d.digits) > 10 { // longer than most national numbers
+	if len(d.digits) > longNational {
 		if number := d.withoutPlus(); number != nil {
 			return number, false
 		}
@@ -239,6 +262,10 @@ func (d dial) guess() (best *phonenumbers.PhoneNumber, otherwiseOrdinary bool) {
 		return d.withoutPlus(), false
 	}
 	return canonical(best), otherwiseOrdinary
+}
+
+func isValid(number *phonenumbers.PhoneNumber) bool {
+	return number != nil && phonenumbers.IsValidNumber(number)
 }
 
 // isOrdinary reports whether number is a mobile or fixed line.
@@ -328,10 +355,12 @@ func readE164(e164 string) *phonenumbers.PhoneNumber {
 }
 
 // modernForm returns the present form of a mobile number in an earlier one that networks and address books still use,
-// or "": Mexico's with the 1 that was dropped in 2019, and Brazil's without the ninth digit.
+// or "": Mexico's with the 1, 01, 044 or 045 that were dropped in 2019, and Brazil's without the ninth digit.
 func modernForm(e164 string) string {
-	if national, found := strings.CutPrefix(e164, "+521"); found && len(national) == 10 {
-		return "+52" + national
+	for _, old := range []string{"+521", "+5201", "+52044", "+52045"} {
+		if national, found := strings.CutPrefix(e164, old); found && len(national) == 10 {
+			return "+52" + national
+		}
 	}
 	if national, found := strings.CutPrefix(e164, "+55"); found && len(national) == 10 && national[2] >= '6' {
 		return "+55" + national[:2] + "9" + national[2:]

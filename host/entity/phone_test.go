@@ -42,6 +42,12 @@ func TestPhoneFacts(t *testing.T) {
 		"short in a small plan": {"42143", "AC", "+24742143", Facts{"phone.valid": "yes", "phone.country": "AC"}},
 		"lost plus, country named": {"442079460018", "FR", "+442079460018", Facts{
 			"phone.assumed": "yes", "phone.country": "GB"}},
+		"lost plus, own country": {"4915123456789", "DE", "+4915123456789", Facts{
+			"phone.assumed": "no", "phone.type": "mobile"}},
+		"dialled in Australia":        {"0011 61 2 9374 4000", "AU", "+61293744000", Facts{"phone.valid": "yes"}},
+		"dialled in Singapore":        {"001 44 20 7031 3000", "SG", "+442070313000", Facts{"phone.valid": "yes"}},
+		"dialled in Korea":            {"00700 1 650 253 0000", "KR", "+16502530000", Facts{"phone.valid": "yes"}},
+		"dialled with sixteen digits": {"011 49 1512 3456789", "US", "+4915123456789", nil},
 		"lost plus": {"33612345678", "", "+33612345678", Facts{"phone.assumed": "yes", "phone.country": "FR"}},
 		"guessed by grouping": {"06 12 34 56 78", "", "+33612345678", Facts{
 			"phone.assumed": "yes", "phone.country": "FR"}},
@@ -76,6 +82,7 @@ func TestPhoneFacts(t *testing.T) {
 			"phone.country": "001", "phone.type": "premium_rate"}},
 		"Mexican mobile with a 1": {"+52 1 55 1234 5678", "", "+525512345678", Facts{
 			"phone.valid": "yes", "phone.country": "MX"}},
+		"Mexican mobile, dialled": {"044 55 1234 5678", "MX", "+525512345678", Facts{"phone.valid": "yes"}},
 		"the same without a plus":           {"5213312345678", "", "+523312345678", Facts{"phone.assumed": "yes"}},
 		"Mexican with a 1, country named":   {"1 33 1234 5678", "MX", "+523312345678", Facts{"phone.valid": "yes"}},
 		"Brazilian without the ninth digit": {"+55 11 6123-4567", "", "+5511961234567", Facts{"phone.type": "mobile"}},

@@ -22,7 +22,7 @@ func openDelivery(_ context.Context, h *host) (part, error) {
 		return part{}, err
 	}
 	d, err := webhook.New(webhook.Config{Allow: allow, Resolver: receiverResolver(h.cfg), Logger: h.log,
-		Observed: h.metrics.AttemptEnded, Turn: h.store.Turn, Outbox: outbox})
+		Observed: h.metrics.AttemptEnded, Turn: h.store.Turn, Outbox: outbox, Now: h.store.Now})
 	if err != nil {
 		return part{}, errors.Join(err, outbox.Close())
 	}

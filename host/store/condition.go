@@ -119,13 +119,27 @@ func (s *Store) Problems() []Problem {
 	return problems
 }
 
-// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they cannot be corrected
-// later.
+// clockError returns an error if the host's clock is wrong, or was set since the last probe. The times of checks are
+// hashed, so they cannot be corrected later.
 func (s *Store) clockError() error {
+	reason := ""
 	if c := s.watched.condition.Load(); c != nil && c.clock != nil {
-		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + c.clock.Reason)}
+		reason = c.clock.Reason
+	} else if s.hostNow().Sub(s.time()).Abs() > maxClockOffset+probeTimeout {
+		reason = "was set a moment ago"
 	}
-	return nil
+	if reason == "" {
+		return nil
+	}
+	return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + reason)}
+}
+
+// earliest returns the earlier of the host's and the database's time, so that one fast clock deletes nothing too soon.
+func (s *Store) earliest() time.Time {
+	if at := s.hostNow(); at.Before(s.now()) {
+		return at
+	}
+	return s.now()
 }
 
 // batchEnded notes whether a batch failed because the disk was full, which a probe that only reads would not notice.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,8 @@ func TestWrongClock(t *testing.T) {
 		"a minute behind": {-time.Minute, "behind"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, url, func() time.Time { return time.Now().Add(test.off) })
+			var set atomic.Int64
+			s := open(t, url, func() time.Time { return time.Now().Add(test.off + time.Duration(set.Load())) })
 			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
 			got := s.Problems()
 			holds(t, len(got) == 1 && got[0].Reason == "was not probed yet", "before the first probe: %v", got)
@@ -41,6 +43,8 @@ func TestWrongClock(t *testing.T) {
 			if test.direction == "" {
 				noError(t, err)
 				expect(t, "problems", len(got), 0)
+				set.Store(int64(time.Hour))
+				wantRefusal(t, "recording a check before the next probe", l.Append(t.Context(), allowed(t, caller)))
 			} else {
 				wantRefusal(t, "recording a check", err)
 				mustHold(t, len(got) == 1 && got[0].Part == "clock", "problems: %v, want the clock", got)

@@ -71,6 +71,7 @@ type erasing struct {
 	most     int    // with more records, it fails with a privacy.LargeError before it erases anything; 0: no limit
 	node     []byte // of the subject, if it was known before or an earlier read found it
 	started  bool   // an earlier step erased something
+	partial  bool   // the last step erased links, and more may remain
 
 	resolved  bool // the requester and the subject are known
 	r         requester
@@ -110,7 +111,7 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 	}
 	batch.Subject, batch.Erasures = e.p.reference(), e.p.erasures
 	switch {
-	case e.p.pseudonym == nil, len(e.rows) == 0 && e.started:
+	case e.p.pseudonym == nil, len(e.rows) == 0 && e.started && !e.partial:
 		return batch, nil
 	case len(e.rows) > 0 && e.p.node == nil:
 		return batch, errNodeUnknown
@@ -125,6 +126,7 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 	if err != nil {
 		return batch, err
 	}
+	e.partial = deleted.Partial
 	batch.Events, batch.Sightings, batch.Links = deleted.Events, deleted.Sightings, deleted.Links
 	switch {
 	case deleted.Partial:

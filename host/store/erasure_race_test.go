@@ -376,15 +376,21 @@ func TestManyLinksAreErasedInPieces(t *testing.T) {
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	jane := parse(t, entity.Email, "jane.roe@mailbox-example.net")
 	var records []check.Record
+	phone := parse(t, entity.Phone, "+4915112345678") // a subject without records of its own
 	for i := range forgetLinks {
 		r := decided(caller, jane, check.Allow)
-		r.Linked = []entity.Entity{parse(t, entity.Domain, "shop-"+strings.Repeat("a", 1+i%50)+
-			strings.Repeat("b", 1+i/50)+".example")}
-		records = append(records, r)
+		shop := parse(t, entity.Domain, "shop-"+strings.Repeat("a", 1+i%50)+strings.Repeat("b", 1+i/50)+".example")
+		r.Linked = []entity.Entity{shop, phone}
+		other := decided(caller, shop, check.Allow)
+		other.Linked = []entity.Entity{phone}
+		records = append(records, r, other)
 	}
 	noError(t, l.Append(t.Context(), records...))
 	noError(t, s.CatchUp(t.Context()))
-	erased := erase(t, s, caller, about(jane))
+	erased := erase(t, s, caller, about(phone))
+	holds(t, erased.Links > forgetLinks && erased.Sightings == 1 && len(erased.Erasures) == 1, "erased %s of the phone",
+		counts(erased))
+	erased = erase(t, s, caller, about(jane))
 	holds(t, erased.Links > forgetLinks && erased.Checks == forgetLinks, "erased %s, want more than %d links",
 		counts(erased), forgetLinks)
 	expect(t, "links that remain to the subject", one[int](t, s, `SELECT count(*) FROM graph_edges

@@ -277,6 +277,7 @@ func TestOnce(t *testing.T) {
 		{what: "after the interval", later: "30 min", fails: failure, runs: 2},
 		{what: "soon after a failure", later: "0", runs: 2},
 		{what: "a minute after a failure", later: "1 min", runs: 3},
+		{what: "after the clock was a day ahead", later: "-1 day", runs: 4},
 	} {
 		later(step.later)
 		err = step.fails

@@ -132,7 +132,7 @@ func (s *Store) Prune(ctx context.Context) error {
 
 // expire applies a rule.
 func (s *Store) expire(ctx context.Context, e expiry, chains []int, cluster bool) error {
-	args := named{"before": s.now().Add(-e.age), "limit": pruneBatch}
+	args := named{"before": s.earliest().Add(-e.age), "limit": pruneBatch}
 	for i := 0; i < len(chains) && (i == 0 || e.key != ""); {
 		args["chain"] = chains[i]
 		result, err := s.db.NewRaw(e.statement(cluster), args).Exec(ctx)
@@ -151,7 +151,7 @@ func (s *Store) expire(ctx context.Context, e expiry, chains []int, cluster bool
 }
 
 // failUndeliverable fails the pending events of a chain whose endpoint is disabled, and discards those of accounts
-// without an endpoint. For two leases after an endpoint was disabled, the success of an attempt in flight may still
+// without an endpoint. No event waits for more than a minute. For two leases after an endpoint was disabled, the success of an attempt in flight may still
 // enable it. Its events then continue on schedule.
 func (s *Store) failUndeliverable(ctx context.Context, chain int) error {
 	var refs []string
@@ -162,6 +162,11 @@ func (s *Store) failUndeliverable(ctx context.Context, chain int) error {
 	}
 	if err == nil {
 		_, err = query(s.db, "fail_events_of_disabled", args).Exec(ctx)
+	}
+	if err == nil { // the database's clock was ahead
+		_, err = s.db.NewRaw(`UPDATE webhook_events SET next_attempt_at = now(),
+			leased_until = leased_until + (now() - next_attempt_at) WHERE chain = ?chain AND state = 'pending'
+			AND next_attempt_at > now() + interval '1 minute'`, args).Exec(ctx)
 	}
 	if err == nil {
 		_, err = discardEvents(s.db).Where("chain = ?", chain).Where(`NOT EXISTS (
@@ -184,7 +189,7 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 		distributed, err := s.distributed(ctx, e.table)
 		for deleted := graphPruneBatch; err == nil && deleted == graphPruneBatch; {
 			err = s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-				deleted, err = e.pruneGraph(ctx, conn, s.now().UTC().Add(-e.age), distributed)
+				deleted, err = e.pruneGraph(ctx, conn, s.earliest().UTC().Add(-e.age), distributed)
 				return err
 			})
 		}
@@ -224,6 +229,7 @@ func (s *Store) Once(name string, every time.Duration, run func(context.Context)
 		_, err := once[string](ctx, s, `INSERT INTO jobs AS j (name, due_at)
 			VALUES (?name, now() + make_interval(secs => ?wait)) ON CONFLICT (name) DO UPDATE
 			SET due_at = EXCLUDED.due_at WHERE EXCLUDED.due_at - j.due_at >= make_interval(secs => ?wait)
+				OR j.due_at - EXCLUDED.due_at > make_interval(secs => ?wait) -- the database's clock was ahead
 			RETURNING name`, args) // j.due_at <= now(), as Citus accepts it
 		if errors.Is(err, sql.ErrNoRows) { // another host has run it
 			return nil

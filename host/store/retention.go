@@ -27,9 +27,8 @@ const (
 // never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
-	// Use the earlier of the host's and the database's time, so that one fast clock does not cause early pruning.
 	var now time.Time
-	if err := s.db.NewRaw("SELECT least(?::timestamptz, now())", s.now()).Scan(ctx, &now); err != nil {
+	if err := s.db.NewRaw("SELECT least(?::timestamptz, now())", s.earliest()).Scan(ctx, &now); err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
 	before := now.UTC().Truncate(24*time.Hour).AddDate(0, -privacy.AuditMonths, 0) // a day's records leave together

@@ -169,7 +169,9 @@ func TestPruneWebhooks(t *testing.T) {
 		return strings.Join(held, " ")
 	}
 	clock.advance(t, 72*time.Hour-65*time.Second) // the event was created 64 s ago
+	s.now = func() time.Time { return s.hostNow().Add(31 * 24 * time.Hour) } // the database's clock was wrong
 	got, want := prune(), ref+" "+waiting
+	s.now = s.hostNow
 	holds(t, got == want, "before 72 hours, payloads of %q are held, want %q", got, want)
 	const kept = "SELECT count(sealed_answer) + count(sealed_exchange) FROM webhook_attempts"
 	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 8)
@@ -177,11 +179,13 @@ func TestPruneWebhooks(t *testing.T) {
 	holds(t, strings.HasPrefix(got, "failed"), "the event without an endpoint is %q", got)
 	noError(t, s.ResendEvent(t.Context(), caller.Account, ref)) // which does not keep it longer
 	failPending(t, s)
-	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now(), settled_at = NULL
+	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now() + interval '1 h', settled_at = NULL
 		WHERE ref = ?`, waiting).Exec(t.Context()))(t)
 	clock.advance(t, time.Second)
 	got, want = prune(), waiting
 	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
+	expect(t, "the attempt in an hour is due", one[bool](t, s, `SELECT next_attempt_at = now() FROM webhook_events
+		WHERE ref = ?`, waiting), true)
 	clock.advance(t, time.Minute)
 	prune()
 	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)

@@ -49,6 +49,7 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 		wantError(t, "error", db.NewRaw("SELECT now()").Scan(context.Background(), &now), nil)
 		return now
 	}
+	s.hostNow = s.now
 	return s, c
 }
 

@@ -25,6 +25,7 @@ type Config struct {
 	Turn func(time.Duration) time.Duration
 	// called after each attempt with its outcome and start delay; must not block; may be nil
 	Observed func(o Outcome, late time.Duration)
+	Now      func() time.Time // for webhook-timestamp, which receivers compare with their clocks; nil: time.Now
 }
 
 // Deliverer delivers events. Hint, Run and InFlight are safe for concurrent use.
@@ -63,8 +64,12 @@ func New(cfg Config) (*Deliverer, error) {
 	if cfg.Turn == nil {
 		cfg.Turn = func(d time.Duration) time.Duration { return d }
 	}
+	sender := newSender(guard, cfg.Resolver, cfg.Roots, cfg.Logger)
+	if cfg.Now != nil {
+		sender.now = cfg.Now
+	}
 	return &Deliverer{
-		outbox: cfg.Outbox, send: newSender(guard, cfg.Resolver, cfg.Roots, cfg.Logger).send, lanes: newLanes(),
+		outbox: cfg.Outbox, send: sender.send, lanes: newLanes(),
 		log: cfg.Logger, observed: cfg.Observed, turn: cfg.Turn, hint: make(chan struct{}, 1),
 	}, nil
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -330,4 +333,13 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	d.Secrets = nil // sign panics
 	o := newSender(newGuard(t), nil, nil, storetest.Discard()).send(d)
 	expect.That(t, !o.Delivered && o.Error != "" && !o.EndedAt.IsZero(), "%+v", o)
+}
+
+// The time of a signature is not the host's, whose clock may be wrong.
+func TestTimestamp(t *testing.T) {
+	t.Parallel()
+	d := expect.Value(New(Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Logger: storetest.Discard(), Now: func() time.Time { return time.Unix(1_700_000_000, 0) }}))(t)
+	o := d.send(newDelivery(listen(t, "127.0.0.1:0", http.NotFoundHandler()).URL))
+	expect.That(t, strings.Contains(o.Request.Header, "Webhook-Timestamp: 1700000000"), "sent %s", o.Request.Header)
 }

@@ -100,7 +100,7 @@ func countingSender(g *Guard, resolver *net.Resolver) (*sender, *atomic.Int32) {
 		return d
 	}
 	return &sender{secure: newClient(dialer(true), nil), plain: newClient(dialer(false), nil), timeout: time.Minute,
-		log: storetest.Discard()}, &dialled
+		now: time.Now, log: storetest.Discard()}, &dialled
 }
 
 // No forbidden address is dialled, whether written in the URL or resolved by a real DNS server, with https or http.

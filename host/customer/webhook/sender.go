@@ -37,12 +37,13 @@ type sender struct {
 	secure, plain *retryablehttp.Client // for https and http
 	timeout       time.Duration
 	bodyTimeout   time.Duration
+	now           func() time.Time // for webhook-timestamp
 	log           *slog.Logger
 }
 
 func newSender(g *Guard, resolver *net.Resolver, roots *x509.CertPool, log *slog.Logger) *sender {
 	return &sender{secure: newClient(g.dialer(resolver, true), roots), plain: newClient(g.dialer(resolver, false), nil),
-		timeout: attemptTimeout, bodyTimeout: bodyTimeout, log: log}
+		timeout: attemptTimeout, bodyTimeout: bodyTimeout, now: time.Now, log: log}
 }
 
 // newClient returns a client that sends each request once. Retries are scheduled by the outbox, which survives the
@@ -103,7 +104,7 @@ func (s *sender) send(d Delivery) (o Outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	var seen wire
-	response, err := s.post(httptrace.WithClientTrace(ctx, seen.trace()), d, began, &seen)
+	response, err := s.post(httptrace.WithClientTrace(ctx, seen.trace()), d, &seen)
 	o.Request = seen.request(d.Body)
 	if err != nil {
 		o.Error = reason(ctx, d.URL, &seen, err)
@@ -125,7 +126,7 @@ func (s *sender) send(d Delivery) (o Outcome) {
 	return o
 }
 
-func (s *sender) post(ctx context.Context, d Delivery, at time.Time, seen *wire) (*http.Response, error) {
+func (s *sender) post(ctx context.Context, d Delivery, seen *wire) (*http.Response, error) {
 	// The stored URL is parsed again, because it may predate today's rules.
 	u, err := ParseURL(d.URL)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *sender) post(ctx context.Context, d Delivery, at time.Time, seen *wire)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "Assay-Webhooks/1")
-	sign(request.Header, d, at)
+	sign(request.Header, d, s.now())
 	seen.begin(request.Request, d.Secrets)
 	if request.URL.Scheme == "https" {
 		return s.secure.Do(request)

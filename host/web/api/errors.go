@@ -29,6 +29,8 @@ var (
 		"the body must not have a Content-Encoding")
 	errHeadTooLarge = refuse(fasthttp.StatusRequestHeaderFieldsTooLarge, refusal.Head,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders))
+	errReceipt = refuse(fasthttp.StatusServiceUnavailable, refusal.Unavailable,
+		"the receipt cannot be read at the moment; the check is counted once, send the same request again")
 	errVersion = refuse(fasthttp.StatusBadRequest, refusal.Request, "only HTTP/1.1 and HTTP/1.0 are supported")
 )
 

@@ -66,11 +66,11 @@ func (s *Server) attachReceipt(work context.Context, ctx *fasthttp.RequestCtx, c
 			once.Answer = encode(r)
 			err = s.cfg.Answers.Complete(work, caller.Account, once)
 		}
-		switch {
-		case err != nil && once != nil:
-			return &check.UnavailableError{Part: "receipt", Err: err}
-		case err != nil:
+		if err != nil {
 			s.cfg.Logger.Warn("a check was answered without its receipt", "ref", r.Ref, "error", err)
+		}
+		if err != nil && once != nil {
+			return errReceipt
 		}
 	}
 	write(ctx, fasthttp.StatusOK, encode(r))
