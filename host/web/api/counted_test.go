@@ -69,7 +69,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		})
 		h := c.hosts[i%2].Swap(startRepeatHost(t, url)) // cut off: what the database has received goes on
 		h.proxy.Set(nil, true)
-		h.stop()
+		h.stop(t)
 	}
 	clients.Wait()
 
@@ -218,17 +218,16 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage})
 	served := h.server.serveAside(listener)
 	t.Cleanup(func() {
-		h.stop()
+		h.stop(t)
 		expect.NoError(t, storetest.Receive(t, "a host to end", served))
 	})
 	return h
 }
 
 // stop stops the server without waiting for its requests.
-func (h *repeatHost) stop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = h.server.Shutdown(ctx) // it is over already
+func (h *repeatHost) stop(t *testing.T) {
+	t.Helper()
+	_ = h.server.Shutdown(expect.Ended(t))
 }
 
 type unobserved struct{}
