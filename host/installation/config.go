@@ -106,64 +106,61 @@ func (c *Config) Validate() error {
 		c.validateMail())
 }
 
+// problems are the errors of settings.
+type problems []error
+
+// add adds an error if a setting is bad.
+func (p *problems) add(bad bool, format string, args ...any) {
+	if bad {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
 func (c *Config) validateServing() error {
-	var errs []error
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		errs = append(errs, fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen))
-	}
-	if err := admin.Validate(c.AdminListen); err != nil {
-		errs = append(errs, fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err))
-	}
-	if err := operator.CheckToken(c.OperatorToken); err != nil {
-		errs = append(errs, fmt.Errorf("ASSAY_OPERATOR_TOKEN: %w", err))
-	}
-	if c.DataDir == "" {
-		errs = append(errs, errors.New("ASSAY_DATA_DIR: it must not be empty"))
-	}
-	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" ||
-		(u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "") {
-		errs = append(errs, fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL))
-	}
-	_, err := c.Proxies()
-	errs = append(errs, err)
-	_, err = c.WebhookNetworks()
-	errs = append(errs, err)
-	_, err = c.RateLimits()
-	_, err2 := c.Witnesses()
-	return errors.Join(append(errs, err, err2, c.ValidateDrain(), c.validateTLS(), c.validateContact())...)
+	var p problems
+	_, _, err := net.SplitHostPort(c.Listen)
+	p.add(err != nil, "ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
+	err = admin.Validate(c.AdminListen)
+	p.add(err != nil, "ASSAY_ADMIN_LISTEN: %w", err)
+	err = operator.CheckToken(c.OperatorToken)
+	p.add(err != nil, "ASSAY_OPERATOR_TOKEN: %w", err)
+	p.add(c.DataDir == "", "ASSAY_DATA_DIR: it must not be empty")
+	u, err := url.Parse(c.URL)
+	p.add(c.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
+		strings.Trim(u.Path, "/") != ""), "ASSAY_URL: %q is not of the form https://host", c.URL)
+	_, proxies := c.Proxies()
+	_, networks := c.WebhookNetworks()
+	_, rates := c.RateLimits()
+	_, witnesses := c.Witnesses()
+	return errors.Join(append(p, proxies, networks, rates, witnesses, c.ValidateDrain(), c.validateTLS(),
+		c.validateContact())...)
 }
 
 // validateContact checks that the contacts are URIs, as security.txt must name them.
 func (c *Config) validateContact() error {
-	var errs []error
+	var p problems
 	for _, text := range c.SecurityContact {
-		if u, err := url.Parse(text); err != nil || strings.ContainsAny(text, " \t\r\n") ||
-			(u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) && (u.Scheme != "https" || u.Host == "") {
-			errs = append(errs, fmt.Errorf("ASSAY_SECURITY_CONTACT: %q is neither of the form mailto:name@host nor "+
-				"https://host/path", text))
-		}
+		u, err := url.Parse(text)
+		p.add(err != nil || strings.ContainsAny(text, " \t\r\n") ||
+			(u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) && (u.Scheme != "https" || u.Host == ""),
+			"ASSAY_SECURITY_CONTACT: %q is neither of the form mailto:name@host nor https://host/path", text)
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
 func (c *Config) validateDatabase() error {
-	var errs []error
+	var p problems
 	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
 		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
-		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
-		}
+		p.add(url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://"),
+			"%s: it must begin with postgres://", setting)
 	}
-	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
-		errs = append(errs, errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty"))
-	}
-	if c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections {
-		errs = append(errs, fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections))
-	}
-	if c.Chains < 0 || c.Chains > store.MaxChains {
-		errs = append(errs, fmt.Errorf("ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains))
-	}
-	return errors.Join(errs...)
+	p.add(c.DatabaseDirectURL != "" && c.DatabaseURL == "",
+		"ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")
+	p.add(c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections,
+		"ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
+	p.add(c.Chains < 0 || c.Chains > store.MaxChains, "ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains)
+	return errors.Join(p...)
 }
 
 // LinkNames are the names of the documents in Config.Links.
@@ -197,34 +194,27 @@ func (c *Config) validateMail() error {
 	if c.SMTPURL == "" {
 		return nil
 	}
-	var errs []error
-	if _, err := mail.New(c.SMTPURL); err != nil {
-		errs = append(errs, fmt.Errorf("ASSAY_SMTP_URL: %w", err))
-	}
-	if c.URL == "" {
-		errs = append(errs, errors.New("ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages "+
-			"begin with it"))
-	}
-	return errors.Join(errs...)
+	var p problems
+	_, err := mail.New(c.SMTPURL)
+	p.add(err != nil, "ASSAY_SMTP_URL: %w", err)
+	p.add(c.URL == "", "ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages begin with it")
+	return errors.Join(p...)
 }
 
 // TestMode reports whether plans are sold for test cards. With the operator's own database, this must be requested.
 func (c *Config) TestMode() bool { return c.StripeKey == "" && (c.TestCheckout || c.DatabaseURL == "") }
 
 func (c *Config) validateLookups() error {
-	var errs []error
+	var p problems
 	for _, server := range c.ConfiguredResolvers() {
-		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
-			errs = append(errs, fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server))
-		}
+		host, port, err := net.SplitHostPort(server)
+		p.add(err != nil || host == "" || port == "", "ASSAY_DNS: %q is neither off nor of the form host:port", server)
 	}
-	if u, err := url.Parse(c.RDAPURL); c.RDAPURL != "" && c.RDAPURL != Off &&
-		(err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
-		errs = append(errs, fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
-			c.RDAPURL))
-	}
-	_, err := c.blocklists()
-	return errors.Join(append(errs, err)...)
+	u, err := url.Parse(c.RDAPURL)
+	p.add(c.RDAPURL != "" && c.RDAPURL != Off && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")),
+		"ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/", c.RDAPURL)
+	_, err = c.blocklists()
+	return errors.Join(append(p, err)...)
 }
 
 // ConfiguredResolvers returns the DNS resolvers that the operator named. It returns none when the setting is empty,

@@ -90,42 +90,28 @@ func (o *Opener) Lineup(ctx context.Context, l registry.LineupDocument) (*check.
 
 // Checker opens a lineup to score entities of a type: that of a file or, if there is no file, the one in force or the
 // built-in one. It looks facts up as a host does and records nothing. The function that Checker returns closes it.
-func (o *Opener) Checker(ctx context.Context, file string,
-	kind entity.Type) (_ *check.Checker, closeAll func() error, err error) {
+func (o *Opener) Checker(ctx context.Context, file string, kind entity.Type) (*check.Checker, func() error, error) {
 	live, closeLineup, err := o.live(ctx, file, kind)
 	if err != nil {
 		return nil, nil, err
 	}
-	closers := []func() error{closeLineup}
-	closeAll = func() error {
-		var errs []error
-		for _, f := range closers {
-			errs = append(errs, f())
-		}
-		return errors.Join(errs...)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeAll())
-		}
-	}()
-	checker := NewChecker(live, nil, FailurePrinter{Terminal: o.terminal})
 	lookups, err := OpenLookups(ctx, o.cfg, o.database(), QuietLog(o.terminal))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, closeLineup())
 	}
-	closers = append(closers, lookups.Close)
+	closeAll := func() error { return errors.Join(closeLineup(), lookups.Close()) }
+	checker := NewChecker(live, nil, FailurePrinter{Terminal: o.terminal})
 	checker.Collector = lookups
 	if o.Backend == nil {
 		return checker, closeAll, nil
 	}
-	if err := lookups.Similar.Load(ctx); err != nil {
-		return nil, nil, err
-	}
 	s := o.Backend.Store
 	overrides := override.NewIndex(s, s.OverrideKeys(), s.Now, QuietLog(o.terminal))
-	if err := overrides.Load(ctx); err != nil {
-		return nil, nil, err
+	if err = lookups.Similar.Load(ctx); err == nil {
+		err = overrides.Load(ctx)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
 	}
 	checker.Overrides = overrides
 	return checker, closeAll, nil

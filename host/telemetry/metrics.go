@@ -40,10 +40,10 @@ type Metrics struct {
 	queued       prometheus.Gauge
 	ofLayer      resolved[string, layerMetrics]
 	ofFailure    resolved[failureLabels, failures]
-	ofCheck      resolved[checkLabels, checkMetrics]
+	ofCheck      resolved[checkLabels, timed]
 	httpRequests *prometheus.CounterVec
 	httpSeconds  *prometheus.HistogramVec
-	ofHTTP       resolved[httpLabels, httpMetrics]
+	ofHTTP       resolved[httpLabels, timed]
 
 	shadowChecks  *prometheus.CounterVec
 	shadowLayers  *prometheus.CounterVec
@@ -287,9 +287,7 @@ func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Fai
 
 // CheckDone implements check.Observer.
 func (o *Observer) CheckDone(d *check.Decision, took time.Duration) {
-	m := o.Metrics.ofCheck.get(checkLabels{d.Type, d.Verdict}, o.Metrics.newCheckMetrics)
-	m.checks.Inc()
-	m.seconds.Observe(took.Seconds())
+	o.Metrics.ofCheck.get(checkLabels{d.Type, d.Verdict}, o.Metrics.newCheckMetrics).count(took)
 	if d.Override != nil {
 		by := "account"
 		if d.Override.Operator {
@@ -352,17 +350,20 @@ type checkLabels struct {
 	verdict check.Verdict
 }
 
-// checkMetrics are the metrics of the checks with the same labels.
-type checkMetrics struct {
-	checks  prometheus.Counter
+// timed are the metrics of checks, or of responses, with the same labels.
+type timed struct {
+	total   prometheus.Counter
 	seconds prometheus.Observer
 }
 
-func (m *Metrics) newCheckMetrics(l checkLabels) *checkMetrics {
-	return &checkMetrics{
-		checks:  m.checks.WithLabelValues(string(l.entity), string(l.verdict)),
-		seconds: m.checkSeconds.WithLabelValues(string(l.entity)),
-	}
+func (m *timed) count(took time.Duration) {
+	m.total.Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+func (m *Metrics) newCheckMetrics(l checkLabels) *timed {
+	return &timed{m.checks.WithLabelValues(string(l.entity), string(l.verdict)),
+		m.checkSeconds.WithLabelValues(string(l.entity))}
 }
 
 // resolved maps labels to metrics. Readers need no lock; the few writers copy it.

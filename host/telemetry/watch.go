@@ -17,22 +17,13 @@ type httpLabels struct {
 	code  int
 }
 
-// httpMetrics are the metrics of the responses with the same labels.
-type httpMetrics struct {
-	requests prometheus.Counter
-	seconds  prometheus.Observer
-}
-
-func (m *Metrics) newHTTPMetrics(l httpLabels) *httpMetrics {
-	return &httpMetrics{requests: m.httpRequests.WithLabelValues(l.route, strconv.Itoa(l.code)),
-		seconds: m.httpSeconds.WithLabelValues(l.route)}
+func (m *Metrics) newHTTPMetrics(l httpLabels) *timed {
+	return &timed{m.httpRequests.WithLabelValues(l.route, strconv.Itoa(l.code)), m.httpSeconds.WithLabelValues(l.route)}
 }
 
 // RequestAnswered records a response to a customer's request. The caller must bound the routes and the codes.
 func (m *Metrics) RequestAnswered(route string, code int, took time.Duration) {
-	of := m.ofHTTP.get(httpLabels{route, code}, m.newHTTPMetrics)
-	of.requests.Inc()
-	of.seconds.Observe(took.Seconds())
+	m.ofHTTP.get(httpLabels{route, code}, m.newHTTPMetrics).count(took)
 }
 
 // WatchReady adds the metric of what /readyz says. It must be called at most once.

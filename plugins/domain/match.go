@@ -187,6 +187,20 @@ func (c *surroundings) add(label string, from, to int) {
 	if onlySeparators(part) {
 		return
 	}
+	if plain, long := unaccented(part); plain != part { // the words in it are not found in the label
+		best := surroundingsOf(plain, 0, 0)
+		if other := surroundingsOf(long, 0, 0); other.strong > best.strong || other.onlyBait && !best.onlyBait {
+			best = other
+		}
+		c.classes |= best.classes
+		c.strong += best.strong
+		c.onlyBait = c.onlyBait && best.onlyBait
+		if best.strong > 0 && c.count < len(c.words) {
+			c.words[c.count] = span{uint8(from), uint8(to)}
+			c.count++
+		}
+		return
+	}
 	var space [16]bait.Match
 	at := 0
 	for _, f := range bait.Find(part, space[:0]) {
@@ -202,6 +216,28 @@ func (c *surroundings) add(label string, from, to int) {
 		at = f.End
 	}
 	c.onlyBait = c.onlyBait && onlySeparators(part[at:])
+}
+
+// addTAN counts a transaction number, which means much beside the name of a bank and nothing elsewhere.
+func (c *surroundings) addTAN(label string) {
+	const tan = "tan"
+	from := strings.LastIndex(label, tan)
+	to := from + len(tan)
+	if from < 1 || !isSeparator(label[from-1]) || to < len(label) && !isSeparator(label[to]) {
+		return
+	}
+	c.classes |= bait.Bank
+	c.strong++
+	if c.count < len(c.words) {
+		c.words[c.count] = span{uint8(from), uint8(to)}
+		c.count++
+	}
+}
+
+// isSpelledBeside reports whether the label spells a misspelled brand elsewhere, as orangebank does beside "ebank".
+func (m *match) isSpelledBeside() bool {
+	at := strings.Index(m.label, m.Key)
+	return at >= 0 && (at < m.start || at+len(m.Key) > m.end)
 }
 
 // setDelimited sets m.delimited from the bytes next to the brand.
@@ -271,3 +307,18 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // isSeparator reports whether c separates words in a label.
 func isSeparator(c byte) bool { return c == '-' || c == '_' || isDigit(c) }
+
+// unaccented returns text without the accents of its letters, and the same with ae, oe and ue for umlauts.
+func unaccented(text string) (plain, long string) {
+	for _, r := range text {
+		letters, how := asASCII(r)
+		if r < utf8.RuneSelf || how != accented {
+			letters = string(r)
+		}
+		plain += letters
+		if long += letters; strings.ContainsRune("äöü", r) {
+			long += "e"
+		}
+	}
+	return plain, long
+}

@@ -319,6 +319,8 @@ func (f *finding) scoreOtherSuffix(h *host) {
 	case !h.Private && m.isDistinctive():
 		f.set(codeElsewhere, reviewPoints)
 	case m.Kind() == brand.Short, h.Private && !h.OnSharedHosting():
+	case m.Kind() == brand.Word:
+		f.points = 18 // not a review by itself, of an address neither
 	default:
 		f.points = 28
 	}

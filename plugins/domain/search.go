@@ -59,6 +59,11 @@ func findImitation(h *host) finding {
 func (s *search) searchLabel(label string) {
 	s.label, s.contained, s.exactFrom, s.exactTo, s.aroundFrom, s.aroundTo = label, "", 0, 0, 0, -1
 	s.searchReading()
+	if s.skeleton.merged && !s.isDecided() { // in yournetflix, r and n belong to two words
+		s.skeleton.apart = true
+		s.searchReading()
+		s.skeleton.apart = false
+	}
 	if s.skeleton.foreign && strings.Contains(label, "ß") {
 		s.skeleton.sharpSAsB = true
 		s.searchReading()
@@ -90,7 +95,7 @@ func (s *search) searchReading() {
 		}
 	}
 	isBrand := s.contained != "" && s.exactFrom == 0 && s.exactTo == len(s.label)
-	if len(text) >= 4 && !isBrand && !s.isDecided() { // a misspelling cannot say more
+	if len(text) >= 4 && !s.skeleton.apart && !isBrand && !s.isDecided() { // a misspelling cannot say more
 		s.hashes.compute(text)
 		s.searchMisspellings()
 	}
@@ -120,7 +125,9 @@ func (s *search) visit(m *match) {
 		}
 		s.around, s.aroundFrom, s.aroundTo = surroundingsOf(m.label, m.start, m.end), m.start, m.end
 	}
-	m.around = s.around
+	if m.around = s.around; brand.IsMoney(m.number) {
+		m.around.addTAN(m.label)
+	}
 	if s.left {
 		s.keep(scoreSubdomainMatch(s.host, m, s.after))
 		return
@@ -131,6 +138,9 @@ func (s *search) visit(m *match) {
 	}
 	if m.form == misspelled && m.start == s.exactFrom && m.end == s.exactTo {
 		return // wikipedia is not a typo of wikimedia
+	}
+	if m.form == misspelled && m.isSpelledBeside() {
+		return
 	}
 	if s.contained != "" && m.edits > 1 && len(m.Key) > len(s.contained) && strings.HasPrefix(m.Key, s.contained) {
 		return // microsoftnews contains Microsoft and is not a typo of microsoftteams

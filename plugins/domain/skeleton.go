@@ -16,6 +16,8 @@ type skeleton struct {
 	n         int
 	foreign   bool // label has letters outside ASCII
 	sharpSAsB bool // read ß as b, which it looks like, instead of ss
+	apart     bool // do not merge pairs that look like one letter
+	merged    bool // a pair was merged
 }
 
 // noLookalike replaces a letter that looks like no ASCII one. It differs from all letters of brands.
@@ -23,7 +25,7 @@ const noLookalike = 0
 
 // readSkeleton sets s to the skeleton of label.
 func readSkeleton(label string, s *skeleton) {
-	s.n, s.foreign = 0, false
+	s.n, s.foreign, s.merged = 0, false, false
 	count := 0
 	for i := 0; i < min(len(label), 252) && count < maxLetters; count++ {
 		c := label[i]
@@ -58,9 +60,9 @@ func readSkeleton(label string, s *skeleton) {
 // add appends a letter, or merges it with the previous one if the pair looks like a single letter.
 func (s *skeleton) add(c byte, begin, end int) {
 	twin := lookalikeOf[c]
-	if s.n > 0 {
+	if s.n > 0 && !s.apart {
 		if merged := mergePair(s.text[s.n-1], twin); merged != 0 && int(s.end[s.n-1]) == begin {
-			s.text[s.n-1] = merged
+			s.text[s.n-1], s.merged = merged, true
 			s.end[s.n-1] = uint8(end)
 			return
 		}

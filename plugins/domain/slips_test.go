@@ -104,7 +104,7 @@ func TestSlipsAreFindings(t *testing.T) {
 		}
 		want := 80
 		if from, to := distinctive(b.Key); to-from < min(minDistinctive, len(b.Key)) {
-			want = 35 // most slips in the few letters beside bank are the names of other banks
+			want = 33 // most slips in the few letters beside bank are the names of other banks
 		}
 		expect.That(t, mine*100 >= total*want, "%s: %d of %d slips are findings, want %d%%", b.Key, mine, total, want)
 	}

@@ -99,7 +99,7 @@ func scoreBank(a *answer, country string) {
 
 // scoreAccount scores an account number that looks made up. The IBAN must be sound.
 func scoreAccount(a *answer) {
-	account := a.check.Get(sdk.IBANAccount)
+	account := withoutCheck(a.check.Get(sdk.IBANCountry), a.check.Get(sdk.IBANAccount))
 	switch {
 	case len(account) < minAccount:
 	case strings.Trim(account, "0") == "":
@@ -161,4 +161,19 @@ func shareBanks(a, b string) bool {
 		}
 	}
 	return false
+}
+
+// withoutCheck returns an account number without the national check digits that surround it.
+func withoutCheck(country, account string) string {
+	n := len(account)
+	switch country {
+	case "BE", "PT", "SI", "RS", "BA", "ME", "MK", "XK", "FR", "MC", "BL", "GF", "GP", "MF", "MQ", "NC", "PF", "PM", "RE",
+		"TF", "WF", "YT":
+		return account[:max(n-2, 0)]
+	case "ES":
+		return account[min(2, n):]
+	case "NO", "FI", "AX", "EE":
+		return account[:max(n-1, 0)]
+	}
+	return account
 }

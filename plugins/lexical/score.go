@@ -23,6 +23,7 @@ const (
 	lowest     = -38
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
 	cautious   = 70
+	mostShared = 8 // of the name of a shared host: that fraud uses it says little about its other customers
 	highest    = 100
 )
 
@@ -75,6 +76,9 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	w.parts[byAddress] = more.Address * ngram.Unit
 	w.parts[byShape] += more.Shape * ngram.Unit
 	w.parts[byBait] += more.Bait * ngram.Unit
+	if w.host.Private {
+		w.parts[bySuffix] = min(w.parts[bySuffix], mostShared*ngram.Unit)
+	}
 	sum := w.sums.Bias
 	for _, p := range w.parts {
 		sum += p
@@ -121,6 +125,7 @@ var trades = [...]trade{
 		"capital casino community credit federal finance financial invest investment loan loans prime "},
 	{"coins ", "shop store "},
 	{"gifts ", "shop store "},
+	{"apotheke apteka farmacia pharmacie pharmacies pharmacy ", "sante "},
 }
 
 // namesTrade reports whether all bait words of a name belong to one trade, as in banque-example.fr. Then they are not

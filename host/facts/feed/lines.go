@@ -13,8 +13,10 @@ import (
 	"assay/host/entity"
 )
 
-// eachLine calls fn for every non-empty line with its number, starting at 1. A line longer than maxLine is cut.
-func eachLine(in *bufio.Reader, fn func(number int64, line string, cut bool) error) error {
+// eachLine calls fn for every line with its number, starting at 1, and comment for comments. It skips empty lines, and
+// takes lines longer than maxLine as malformed.
+func eachLine(in *bufio.Reader, take func(item) error, comment func(line string),
+	fn func(number int64, line string) error) error {
 	for number := int64(1); ; number++ {
 		piece, err := in.ReadSlice('\n')
 		line, cut := strings.TrimRight(string(piece), "\r\n"), false
@@ -26,13 +28,18 @@ func eachLine(in *bufio.Reader, fn func(number int64, line string, cut bool) err
 		if err != nil && !ended {
 			return err
 		}
-		if line != "" {
-			if err := fn(number, line, cut); err != nil {
-				return err
-			}
+		var failed error
+		switch trimmed := strings.TrimSpace(line); {
+		case line == "":
+		case isComment(trimmed):
+			comment(trimmed)
+		case cut:
+			failed = take(item{line: number, text: trimmed, malformed: tooLong})
+		default:
+			failed = fn(number, line)
 		}
-		if ended {
-			return nil
+		if failed != nil || ended {
+			return failed
 		}
 	}
 }
@@ -44,6 +51,8 @@ func isComment(line string) bool {
 	return line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") || strings.HasPrefix(line, "!") ||
 		strings.HasPrefix(line, "//") || strings.HasPrefix(line, "[Adblock")
 }
+
+func ignore(string) {}
 
 // cutComment removes a comment that begins with '#' after white space. A '#' within a word may be part of a URL.
 func cutComment(line string) string {
@@ -57,14 +66,8 @@ func cutComment(line string) string {
 
 // readHosts reads lines of an address and host names. It also accepts a host name without an address.
 func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
-	return eachLine(in, func(number int64, line string, cut bool) error {
+	return eachLine(in, take, ignore, func(number int64, line string) error {
 		line = strings.TrimSpace(line)
-		switch {
-		case isComment(line):
-			return nil
-		case cut:
-			return take(item{line: number, text: line, malformed: tooLong})
-		}
 		fields := strings.Fields(cutComment(line))
 		if _, err := netip.ParseAddr(fields[0]); err != nil {
 			if len(fields) > 1 {
@@ -93,14 +96,9 @@ func isLocalHost(name string) bool {
 
 // readPlain reads one item per line.
 func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
-	return eachLine(in, func(number int64, line string, cut bool) error {
+	return eachLine(in, take, ignore, func(number int64, line string) error {
 		line = strings.TrimSpace(line)
-		switch {
-		case isComment(line):
-			return nil
-		case cut:
-			return take(item{line: number, text: line, malformed: tooLong})
-		case strings.HasPrefix(line, "@@"):
+		if strings.HasPrefix(line, "@@") {
 			return take(item{line: number, text: line, skip: true}) // an ad blocker's exception
 		}
 		line = cutComment(line)
@@ -132,14 +130,8 @@ var (
 func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 	var columns *csvColumns
 	var header string // the last comment, which may name the columns
-	return eachLine(in, func(number int64, line string, cut bool) error {
-		switch {
-		case isComment(strings.TrimSpace(line)):
-			header = strings.TrimLeft(line, "#; \t")
-			return nil
-		case cut:
-			return take(item{line: number, text: line, malformed: tooLong})
-		}
+	comment := func(line string) { header = strings.TrimLeft(line, "#; \t") }
+	return eachLine(in, take, comment, func(number int64, line string) error {
 		if columns == nil {
 			var isHeader bool
 			var err error

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"assay/host/internal/maintenance"
 )
 
 // Subscription is a list that hosts fetch regularly.
@@ -171,18 +173,14 @@ type Result struct {
 
 // Run fetches until ctx ends.
 func (s *Subscriber) Run(ctx context.Context) {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
 	for {
 		for s.fetchNext(ctx) {
 		}
 		if err := s.observe(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("reading subscriptions failed", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !maintenance.Pause(ctx, pollInterval) {
 			return
-		case <-tick.C:
 		}
 	}
 }

@@ -187,7 +187,7 @@ func (s *Source) report(r Record, ok bool, wants func(string) bool) (entity.Fact
 		return nil, facts.ErrUnanswered
 	}
 	found := r.facts(s.now())
-	maps.DeleteFunc(found, func(fact, _ string) bool { return !wants(fact) })
+	maps.DeleteFunc(found, func(fact, value string) bool { return value == "" || !wants(fact) })
 	return found, nil
 }
 
@@ -227,7 +227,7 @@ func (s *Source) save(ctx context.Context, domain string, r Record) {
 	}
 }
 
-// facts returns the facts of the record at the given time.
+// facts returns the facts of the record at the given time; those that are not known are empty or missing.
 func (r Record) facts(now time.Time) entity.Facts {
 	switch r.Outcome {
 	case Absent:
@@ -236,12 +236,7 @@ func (r Record) facts(now time.Time) entity.Facts {
 	default:
 		return nil
 	}
-	f := entity.Facts{"rdap.found": "yes"}
-	add := func(name, value string) {
-		if value != "" {
-			f[name] = value
-		}
-	}
+	f := entity.Facts{"rdap.found": "yes", "rdap.registrar": r.Registrar, "rdap.status": r.Status}
 	if !r.Created.IsZero() {
 		f["rdap.created"] = r.Created.UTC().Format(time.DateOnly)
 		f["rdap.age_days"] = days(r.Created, now)
@@ -252,8 +247,6 @@ func (r Record) facts(now time.Time) entity.Facts {
 	if !r.Expires.IsZero() {
 		f["rdap.expires"] = r.Expires.UTC().Format(time.DateOnly)
 	}
-	add("rdap.registrar", r.Registrar)
-	add("rdap.status", r.Status)
 	return f
 }
 

@@ -57,7 +57,7 @@ const z95 = 1.959963984540054
 func (c *Curve) AUC() (auc float64, interval Interval) {
 	n, m := float64(c.benign), float64(c.malicious)
 	if n == 0 || m == 0 {
-		return math.NaN(), Interval{Number(math.NaN()), Number(math.NaN())}
+		return math.NaN(), undefined
 	}
 	// The placement of a malicious row is the share of benign rows below it, that of a benign row the share of
 	// malicious rows above it, with ties counted as half. The mean of either is the AUC, and their variances give its
@@ -131,11 +131,8 @@ const replicates = 1000
 // draws malicious and benign rows separately, with replacement, and determines its own threshold, because the threshold
 // depends on few benign rows. The seed is fixed, so the same rows give the same intervals.
 func (c *Curve) Bootstrap(fprs ...float64) []Interval {
-	intervals := make([]Interval, len(fprs))
+	intervals := slices.Repeat([]Interval{undefined}, len(fprs))
 	if c.benign == 0 || c.malicious == 0 {
-		for i := range intervals {
-			intervals[i] = Interval{Number(math.NaN()), Number(math.NaN())}
-		}
 		return intervals
 	}
 	var benign, malicious []int32 // the index of each row's step
@@ -161,16 +158,22 @@ func (c *Curve) Bootstrap(fprs ...float64) []Interval {
 		}
 	}
 	for i, r := range recalls {
-		slices.Sort(r)
-		intervals[i] = Interval{Number(r[replicates*25/1000]), Number(r[replicates*975/1000-1])}
+		intervals[i] = percentiles(r)
 	}
 	return intervals
+}
+
+// percentiles returns the interval that leaves out 2.5% of the samples at each end. It sorts them.
+func percentiles(samples []float64) Interval {
+	slices.Sort(samples)
+	n := len(samples)
+	return Interval{Number(samples[n*25/1000]), Number(samples[n*975/1000-1])}
 }
 
 // Wilson returns the 95% score interval of the proportion k/n (Wilson, JASA 22, 1927). It is NaN if n is 0.
 func Wilson(k, n int) Interval {
 	if n == 0 {
-		return Interval{Number(math.NaN()), Number(math.NaN())}
+		return undefined
 	}
 	p, count, z2 := float64(k)/float64(n), float64(n), z95*z95
 	centre := (p + z2/(2*count)) / (1 + z2/count)

@@ -32,7 +32,7 @@ func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, b
 	for i, r := range s.rows {
 		f := fold{source: r.Source}
 		if !canHoldOut[r.Source] {
-			f = fold{part: 1 + stableHash(r.letters)%letterFolds}
+			f = fold{part: 1 + Hash(r.letters)%letterFolds}
 			if r.Source != "" && !slices.Contains(byLetters, r.Source) {
 				byLetters = append(byLetters, r.Source)
 			}

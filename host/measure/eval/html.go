@@ -7,8 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"assay/host/check"
 )
 
 //go:embed report.html
@@ -32,14 +30,10 @@ func (r *PluginReport) WriteHTML(out io.Writer) error { return writePage(out, "p
 func writePage(out io.Writer, name string, report any) error {
 	pages, err := template.New("report").Funcs(template.FuncMap{
 		"count":     count,
-		"fixed":     func(digits int, n Number) string { return n.fixed(digits) },
-		"signed":    func(digits int, n Number) string { return n.signed(digits) },
-		"percent":   func(digits int, n Number) string { return n.percent(digits) },
-		"points":    Number.points,
-		"within":    func(digits int, i Interval) string { return i.percent(digits) },
-		"between":   func(digits int, i Interval) string { return i.fixed(digits) },
-		"changes":   func(digits int, i Interval) string { return i.signed(digits) },
-		"interval":  Interval.points,
+		"fixed":     func(digits int, n interface{ fixed(int) string }) string { return n.fixed(digits) },
+		"signed":    func(digits int, n interface{ signed(int) string }) string { return n.signed(digits) },
+		"percent":   func(digits int, n interface{ percent(int) string }) string { return n.percent(digits) },
+		"points":    func(n interface{ points() string }) string { return n.points() },
 		"minus":     func(a, b Number) Number { return a - b },
 		"weight":    func(w float64) string { return fmt.Sprintf("%.2f", w) },
 		"upper":     func(s any) string { return strings.ToUpper(fmt.Sprint(s)) },
@@ -47,22 +41,10 @@ func writePage(out io.Writer, name string, report any) error {
 		"printable": printable,
 		"breakable": breakable,
 		"lookups":   lookupsText,
-		"lineup":    LineupLine.name,
-		"notes":     (*PluginReport).notes,
 		"bands":     func(t *TypeReport) []namedBand { return t.bands() },
 		"compared":  (*PluginType).compared,
 		"folded":    howFolded,
-		"means":     Gain.verdict,
 		"benign":    func(t *TypeReport) int { return t.N - t.Positives },
-		"origin":    Mistake.origin,
-		"silent":    Mistake.hasNoSignals,
-		"roc":       (*TypeReport).rocPlot,
-		"rocs":      (*PluginType).rocPlot,
-		"histogram": func(bands check.Bands, t *TypeReport) template.HTML {
-			return t.histogramPlot(bands.Review, bands.Block)
-		},
-		"reliability": (*TypeReport).reliabilityPlot,
-		"layers":      (*TypeReport).layersPlot,
 		"only": func(malicious bool, groups []Group) []Group {
 			return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Malicious != malicious })
 		},

@@ -231,7 +231,10 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 		name      string
 		malicious bool
 	}
-	type counts struct{ n, flagged, review, block, scores int }
+	type counts struct {
+		verdicts
+		flagged, scores int
+	}
 	byKey := map[key]*counts{}
 	for _, s := range rows {
 		k := key{name(s), s.Malicious}
@@ -239,17 +242,10 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 			continue
 		}
 		t := entry(byKey, k)
-		t.n++
+		t.add(bands.Verdict(s.Score))
 		t.scores += s.Score
 		if float64(s.Score) >= float64(threshold) { // false if the threshold is NaN
 			t.flagged++
-		}
-		switch bands.Verdict(s.Score) {
-		case check.Block:
-			t.block++
-			t.review++
-		case check.Review:
-			t.review++
 		}
 	}
 	all := []Group{}
@@ -291,7 +287,7 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored)
 		}
 	}
 	slices.SortFunc(wrong, func(a, b *Scored) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(stableHash(a.Value), stableHash(b.Value)),
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(Hash(a.Value), Hash(b.Value)),
 			cmp.Compare(a.Value, b.Value))
 	})
 	mistakes := []Mistake{}
@@ -302,8 +298,8 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored)
 	return mistakes
 }
 
-// stableHash returns the FNV-1a hash of value, the same in every process.
-func stableHash(value string) uint64 {
+// Hash returns the 64-bit FNV-1a hash of value, the same in every process.
+func Hash(value string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value))
 	return h.Sum64()

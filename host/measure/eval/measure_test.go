@@ -288,3 +288,10 @@ func same(number float64) check.ByType {
 	}
 	return b
 }
+
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
+		expect.Equal(t, "the first letters of "+name, eval.Letters(name), want)
+	}
+}

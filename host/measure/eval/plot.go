@@ -10,8 +10,8 @@ import (
 
 func newPlot(label string) *plot.Plot { return plot.New(label, 440, 300) }
 
-// rocPlot draws the ROC curve, and marks the bands on it.
-func (r *TypeReport) rocPlot() template.HTML {
+// ROCPlot draws the ROC curve, and marks the bands on it.
+func (r *TypeReport) ROCPlot() template.HTML {
 	p := newROCPlot()
 	p.Line("curve", rocPoints(r.curve))
 	review, block := r.bands()[1], r.bands()[2]
@@ -73,8 +73,8 @@ func overlap(p *plot.Plot, a, b namedBand) bool {
 		math.Abs(p.Y(float64(a.Recall))-p.Y(float64(b.Recall))) < high
 }
 
-// histogramPlot draws how many benign rows (up) and malicious rows (down) have each score, on a logarithmic scale.
-func (r *TypeReport) histogramPlot(reviewFrom, blockFrom int) template.HTML {
+// HistogramPlot draws how many benign rows (up) and malicious rows (down) have each score, on a logarithmic scale.
+func (r *TypeReport) HistogramPlot(reviewFrom, blockFrom int) template.HTML {
 	const width = 5 // scores in a bar: the default bands begin at multiples of it. The last bar also has 100.
 	p := newPlot("Rows by score")
 	var benign, malicious [100/width + 1]int
@@ -121,8 +121,8 @@ func (r *TypeReport) histogramPlot(reviewFrom, blockFrom int) template.HTML {
 	return p.HTML()
 }
 
-// reliabilityPlot draws the predicted against the observed share of fraud. Larger dots stand for more rows.
-func (r *TypeReport) reliabilityPlot() template.HTML {
+// ReliabilityPlot draws the predicted against the observed share of fraud. Larger dots stand for more rows.
+func (r *TypeReport) ReliabilityPlot() template.HTML {
 	p := newPlot("What scores say against what was found")
 	p.Axes(plot.Linear(0, 1), plot.Linear(0, 1))
 	for _, v := range []float64{0, 0.25, 0.5, 0.75, 1} {
@@ -149,9 +149,9 @@ func (r *TypeReport) reliabilityPlot() template.HTML {
 	return p.HTML()
 }
 
-// layersPlot draws the recall at 1% false positives of each layer alone, and the recall that the lineup loses without
+// LayersPlot draws the recall at 1% false positives of each layer alone, and the recall that the lineup loses without
 // it.
-func (r *TypeReport) layersPlot() template.HTML {
+func (r *TypeReport) LayersPlot() template.HTML {
 	p := newPlot("Recall at 1% false positives, by layer")
 	p.Left = 90
 	n := float64(len(r.Layers))

@@ -224,10 +224,9 @@ func gains(rows []*Scored, before, after []float64) (auc, recall Gain) {
 
 // newGain returns a gain with the interval of its bootstrap samples.
 func newGain(value float64, samples []float64) Gain {
-	g := Gain{Value: Number(value), Interval: Interval{Number(math.NaN()), Number(math.NaN())}, Noise: true}
-	if n := len(samples); n >= replicates/2 {
-		slices.Sort(samples)
-		g.Interval = Interval{Number(samples[n*25/1000]), Number(samples[n*975/1000-1])}
+	g := Gain{Value: Number(value), Interval: undefined, Noise: true}
+	if len(samples) >= replicates/2 {
+		g.Interval = percentiles(samples)
 		g.Noise = g.Interval[0] <= 0 && g.Interval[1] >= 0 || math.Abs(value) < leastGain
 	}
 	return g
@@ -386,7 +385,7 @@ func examples(rows []*Scored, plugin int, with []float64, n int) Examples {
 		}
 		slices.SortFunc(all, func(a, b Example) int { // a hash breaks ties, as in worst
 			return cmp.Or(sign*cmp.Compare(a.Score, b.Score), sign*cmp.Compare(a.Lineup, b.Lineup),
-				cmp.Compare(stableHash(a.Value), stableHash(b.Value)), cmp.Compare(a.Value, b.Value))
+				cmp.Compare(Hash(a.Value), Hash(b.Value)), cmp.Compare(a.Value, b.Value))
 		})
 		return all[:min(n, len(all))]
 	}

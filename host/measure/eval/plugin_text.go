@@ -14,8 +14,8 @@ import (
 func (r *PluginReport) WriteText(out io.Writer) error {
 	p := &page{}
 	p.line("%s with %s rows of %s, next to %s, %s, in %s s", r.Plugin, count(r.Rows), strings.Join(r.Files, ", "),
-		r.Lineup.name(), lookupsText(r.Lookups), r.Seconds.fixed(1))
-	for _, note := range r.notes() {
+		r.Lineup.Name(), lookupsText(r.Lookups), r.Seconds.fixed(1))
+	for _, note := range r.Notes() {
 		p.line("NOTE  %s", note)
 	}
 	for _, t := range r.Types {
@@ -25,8 +25,8 @@ func (r *PluginReport) WriteText(out io.Writer) error {
 	return err
 }
 
-// notes returns what a reader must know besides the figures.
-func (r *PluginReport) notes() []string {
+// Notes returns what a reader must know besides the figures.
+func (r *PluginReport) Notes() []string {
 	var notes []string
 	if r.Skipped > 0 {
 		notes = append(notes, count(r.Skipped)+" invalid lines are skipped")
@@ -62,8 +62,8 @@ func (r *PluginType) write(p *page) {
 		"BENIGN", "FRAUD BLOCKED", "BENIGN"}, rows)
 	auc, recall := r.AUCGain, r.Recall1
 	p.table("lrll", []string{"WHAT THE LAYER ADDS", "GAIN", "95%", ""}, [][]string{
-		{"AUC", auc.Value.signed(4), auc.Interval.signed(4), auc.verdict()},
-		{"points of recall at 1% false positives", recall.Value.points(), recall.Interval.points(), recall.verdict()},
+		{"AUC", auc.Value.signed(4), auc.Interval.signed(4), auc.Means()},
+		{"points of recall at 1% false positives", recall.Value.points(), recall.Interval.points(), recall.Means()},
 	})
 	rows = nil
 	for _, s := range r.Signals {
@@ -125,8 +125,8 @@ func howFolded(folds int, byLetters []string) string {
 	return how
 }
 
-// verdict says what a gain means.
-func (g Gain) verdict() string {
+// Means says what a gain means.
+func (g Gain) Means() string {
 	switch {
 	case !g.Interval[0].Defined():
 		return "too few rows to tell"
@@ -139,12 +139,7 @@ func (g Gain) verdict() string {
 }
 
 // signed formats an interval of differences.
-func (i Interval) signed(digits int) string {
-	if !i[0].Defined() || !i[1].Defined() {
-		return "-"
-	}
-	return i[0].signed(digits) + " to " + i[1].signed(digits)
-}
+func (i Interval) signed(digits int) string { return i.format(Number.signed, digits) }
 
 // points formats a difference of shares in percentage points.
 func (n Number) points() string { return (100 * n).signed(1) }
@@ -190,8 +185,8 @@ func (c Called) Details() []string {
 	return lines
 }
 
-// rocPlot draws the curves of the layer alone, and of the lineup without and with it.
-func (r *PluginType) rocPlot() template.HTML {
+// ROCPlot draws the curves of the layer alone, and of the lineup without and with it.
+func (r *PluginType) ROCPlot() template.HTML {
 	p := newROCPlot()
 	p.Line("curve alone", rocPoints(r.curves.alone))
 	p.Line("curve without", rocPoints(r.curves.without))

@@ -185,13 +185,14 @@ func heldOut(rows []*Scored) map[string]int {
 // lettersOf returns what an entity shares with entities that are made alike: the first six letters of the registrable
 // name or, for phone numbers and IBANs, of the value. An email address counts by its mail domain.
 func lettersOf(e entity.Entity) string {
-	return firstLetters(cmp.Or(e.Facts["domain.name"], e.Facts["domain.ascii"], e.Value))
+	return Letters(cmp.Or(e.Facts["domain.name"], e.Facts["domain.ascii"], e.Value))
 }
 
-func firstLetters(text string) string {
+// Letters returns the first six letters of a name. Names that share them are often of one campaign.
+func Letters(name string) string {
 	const shared = 6
-	if runes := []rune(text); len(runes) > shared {
+	if runes := []rune(name); len(runes) > shared {
 		return string(runes[:shared])
 	}
-	return text
+	return name
 }

@@ -203,6 +203,9 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Interval is a 95% confidence interval: low and high.
 type Interval [2]Number
 
+// undefined is the interval of what cannot be estimated.
+var undefined = Interval{Number(math.NaN()), Number(math.NaN())}
+
 // Failures returns the number of times that a layer returned no result, even on the second attempt.
 func (r *Report) Failures() int {
 	n := 0

@@ -106,7 +106,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
 		}
 		s.Score, s.Threat, s.layers = d.Score, d.Threat, make([]layerResult, len(lineup.Layers))
-		s.letters = firstLetters(row.Value)
+		s.letters = Letters(row.Value)
 		if e, err := entity.Parse(row.Type, row.Value, row.Country); err == nil {
 			s.suffix, s.letters = e.Facts["domain.suffix"], lettersOf(e)
 		}

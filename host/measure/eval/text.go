@@ -16,7 +16,7 @@ import (
 func (r *Report) WriteText(out io.Writer) error {
 	p := &page{}
 	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows),
-		strings.Join(r.Files, ", "), r.Lineup.name(),
+		strings.Join(r.Files, ", "), r.Lineup.Name(),
 		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, lookupsText(r.Lookups), r.Seconds.fixed(1))
 	if r.Skipped > 0 {
 		p.line("NOTE  %s invalid lines are skipped", count(r.Skipped))
@@ -32,7 +32,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-func (l LineupLine) name() string {
+// Name names the lineup in a sentence.
+func (l LineupLine) Name() string {
 	if l.Revision != 0 {
 		return fmt.Sprintf("lineup revision %d", l.Revision)
 	}
@@ -168,7 +169,7 @@ func writeMistakes(p *page, title string, mistakes []Mistake) {
 	}
 	p.line("\n%s", title)
 	for _, m := range mistakes {
-		p.line("\n  %3d  %s  %s", m.Score, printable(m.Value), m.origin())
+		p.line("\n  %3d  %s  %s", m.Score, printable(m.Value), m.Origin())
 		for _, o := range m.Layers {
 			switch {
 			case o.Failure != "":
@@ -180,14 +181,14 @@ func writeMistakes(p *page, title string, mistakes []Mistake) {
 				p.line("         %+4d  %s  %s", s.Points, s.Code, s.Text)
 			}
 		}
-		if m.hasNoSignals() {
+		if m.HasNoSignals() {
 			p.line("       no layer has a signal")
 		}
 	}
 }
 
-// origin returns the category and source of the row.
-func (m Mistake) origin() string {
+// Origin returns the category and source of the row.
+func (m Mistake) Origin() string {
 	origin := printable(m.Category)
 	if m.Source != "" {
 		origin = strings.TrimSpace(origin + " (" + printable(m.Source) + ")")
@@ -195,8 +196,8 @@ func (m Mistake) origin() string {
 	return origin
 }
 
-// hasNoSignals reports whether all layers returned a result without signals.
-func (m Mistake) hasNoSignals() bool {
+// HasNoSignals reports whether all layers returned a result without signals.
+func (m Mistake) HasNoSignals() bool {
 	return !slices.ContainsFunc(m.Layers, func(o check.Outcome) bool { return o.Failure != "" || len(o.Signals) > 0 })
 }
 
@@ -302,19 +303,17 @@ func (n Number) percent(digits int) string {
 	return strconv.FormatFloat(100*float64(n), 'f', digits, 64) + "%"
 }
 
-func (i Interval) fixed(digits int) string {
+// format formats the bounds of an interval, if both are defined.
+func (i Interval) format(bound func(n Number, digits int) string, digits int) string {
 	if !i[0].Defined() || !i[1].Defined() {
 		return "-"
 	}
-	return i[0].fixed(digits) + " to " + i[1].fixed(digits)
+	return strings.TrimSuffix(bound(i[0], digits), "%") + " to " + bound(i[1], digits)
 }
 
-func (i Interval) percent(digits int) string {
-	if !i[0].Defined() || !i[1].Defined() {
-		return "-"
-	}
-	return strings.TrimSuffix(i[0].percent(digits), "%") + " to " + i[1].percent(digits)
-}
+func (i Interval) fixed(digits int) string { return i.format(Number.fixed, digits) }
+
+func (i Interval) percent(digits int) string { return i.format(Number.percent, digits) }
 
 // count formats a number with thousands separators.
 func count(n int) string {

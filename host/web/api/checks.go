@@ -45,16 +45,14 @@ func (s *Server) showCheck(c *fiber.Ctx) error {
 	if s.knownPath(c.Context()) != checkRefPath { // that of another endpoint, with another method
 		return errMethod
 	}
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+	ref := func() (string, error) {
 		ref := strings.TrimPrefix(string(c.Context().URI().PathOriginal()), checksPrefix)
-		if err := privacy.ValidateRef("ref", ref); err != nil {
-			return err
-		}
-		return s.shared(s.events, caller, func() error {
-			found, err := s.cfg.Decisions.RecordedCheck(work, caller, ref, nil)
-			return s.reply(c, found, err)
-		})
-	})
+		return ref, privacy.ValidateRef("ref", ref)
+	}
+	find := func(work context.Context, caller check.Caller, ref string) (*decision.Details, error) {
+		return s.cfg.Decisions.RecordedCheck(work, caller, ref, nil)
+	}
+	return s.keyed(c, inSlot(s, c, ref, find))
 }
 
 // selection is what searches and exports have in common.

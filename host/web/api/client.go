@@ -98,18 +98,14 @@ func originalClient(peer netip.Addr, forwarded []string, trusted []netip.Prefix)
 // [2001:db8::1]:80.
 func parseHop(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
+	if strings.HasSuffix(s, "]") {
+		s += ":0" // only with a port, brackets are parsed
+	}
 	addr, err := netip.ParseAddr(s)
 	if err != nil {
-		if inner, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(inner, "]") {
-			addr, err = netip.ParseAddr(strings.TrimSuffix(inner, "]"))
-			if err == nil && addr.Is4() {
-				return netip.Addr{}, false
-			}
-		} else {
-			var hop netip.AddrPort
-			hop, err = netip.ParseAddrPort(s)
-			addr = hop.Addr()
-		}
+		var hop netip.AddrPort
+		hop, err = netip.ParseAddrPort(s)
+		addr = hop.Addr()
 	}
 	if err != nil || addr.Zone() != "" {
 		return netip.Addr{}, false

@@ -192,10 +192,10 @@ const maxExcess = 64
 // connections wait; any more are closed.
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
-	if s.overflow.due() {
+	s.overflow.Do(func() {
 		_, open, _ := s.Load() // fewer than the limit if one address block has used up its share
 		s.cfg.Logger.Warn("refusing connections", "open", open, "limit", s.cfg.MaxConnections)
-	}
+	})
 	refuse := func(c net.Conn) error {
 		return writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", refusal.Connections,
 			"too many connections are open")
@@ -223,7 +223,5 @@ func (s *Server) refuseConnection(c net.Conn) {
 
 // handshakeFailed logs why a client has no encrypted connection.
 func (s *Server) handshakeFailed(err error) {
-	if s.shaky.due() {
-		s.cfg.Logger.Warn("TLS handshakes fail", "error", err)
-	}
+	s.shaky.Do(func() { s.cfg.Logger.Warn("TLS handshakes fail", "error", err) })
 }

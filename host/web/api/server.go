@@ -16,6 +16,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 
 	"assay/host/access/admission"
 	"assay/host/web/refusal"
@@ -62,11 +63,11 @@ type Server struct {
 	refusals refusals
 	// forwarded is when a request last arrived through a proxy that is not trusted, in Unix seconds.
 	forwarded atomic.Int64
-	noticed   sync.Once    // the log says so
-	underWay  atomic.Int64 // requests that have been read and not answered
-	refused   atomic.Int64 // connections beyond the limit
-	overflow  sparsely     // of log lines about these
-	shaky     sparsely     // of log lines about handshakes
+	noticed   sync.Once      // the log says so
+	underWay  atomic.Int64   // requests that have been read and not answered
+	refused   atomic.Int64   // connections beyond the limit
+	overflow  rate.Sometimes // of log lines about these: one a minute
+	shaky     rate.Sometimes // of log lines about handshakes: one a minute
 
 	mu       sync.Mutex
 	listener *listener // in use by Serve
@@ -80,6 +81,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: cfg.EventSlots,
 		keptLookups: admission.NewShares(maxKeptLookups), excess: admission.NewShares(maxExcess),
+		overflow: rate.Sometimes{Interval: time.Minute}, shaky: rate.Sometimes{Interval: time.Minute},
 	}
 	s.refusals.log, s.refusals.kinds = cfg.Logger, map[refusalKind]*suppressed{}
 	s.recall, _ = cfg.Keys.(KeyMemory)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"assay/host/access/admission"
@@ -88,12 +87,4 @@ func peerBlock(a net.Addr) netip.Prefix {
 		return netip.Prefix{}
 	}
 	return block(plain(peer.Addr()))
-}
-
-// sparsely lets one line a minute into the log.
-type sparsely struct{ last atomic.Int64 }
-
-func (s *sparsely) due() bool {
-	last, now := s.last.Load(), time.Now().Unix()
-	return now-last >= 60 && s.last.CompareAndSwap(last, now)
 }

@@ -20,24 +20,19 @@ const (
 
 // showUsage serves GET /api/usage.
 func (s *Server) showUsage(c *fiber.Ctx) error {
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+	month := func() (time.Time, error) {
 		text, err := parameter(c.Context().QueryArgs(), "month")
-		if err != nil {
-			return err
+		if err != nil || text == "" {
+			now := s.cfg.Now().UTC()
+			return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC), err
 		}
 		month, err := time.Parse(decision.MonthFormat, text)
-		switch {
-		case text == "":
-			now := s.cfg.Now().UTC()
-			month = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
-		case err != nil || month.Year() < 1:
-			return &entity.InvalidError{Field: "month", Reason: "must be a month such as 2026-01"}
+		if err != nil || month.Year() < 1 {
+			return month, &entity.InvalidError{Field: "month", Reason: "must be a month such as 2026-01"}
 		}
-		return s.shared(s.events, caller, func() error {
-			usage, err := s.cfg.Decisions.MonthlyUsage(work, caller, month)
-			return s.reply(c, usage, err)
-		})
-	})
+		return month, nil
+	}
+	return s.keyed(c, inSlot(s, c, month, s.cfg.Decisions.MonthlyUsage))
 }
 
 // exportChecks serves GET /api/checks/export. The body is sent page by page after this returns.

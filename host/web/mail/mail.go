@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/mail"
@@ -136,10 +135,8 @@ func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	if message.FromMailAddress(s.from); message.To(m.To) != nil {
 		return nil, fmt.Errorf("sending mail: %w: the receiver's address is malformed", ErrUndeliverable)
 	}
-	id := make([]byte, 16)
-	rand.Read(id)
 	_, domain, _ := strings.Cut(s.from.Address, "@")
-	message.SetMessageIDWithValue(hex.EncodeToString(id) + "@" + domain) // the default names this machine
+	message.SetMessageIDWithValue(rand.Text() + "@" + domain) // the default names this machine
 	message.SetDate()
 	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834, so that nobody's absence is reported to us
 	message.Subject(m.Subject)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"math"
 	"net/http"
 	"path"
 	"strconv"
@@ -112,29 +113,20 @@ func count(n any) string {
 
 // fuel formats units of fuel with two digits or more.
 func fuel(n any) string {
-	var units float64
-	switch n := n.(type) {
-	case int64:
-		units = float64(n)
-	case float64:
-		units = n
-	}
+	units, _ := strconv.ParseFloat(fmt.Sprint(n), 64) // of an int64 or a float64
 	for _, scale := range []struct {
 		size float64
 		unit string
 	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if units >= scale.size {
-			return strconv.FormatFloat(units/scale.size, 'f', precision(units/scale.size), 64) + scale.unit
+		if scaled := units / scale.size; scaled >= 1 {
+			decimals := 0
+			if scaled < 10 && scaled != math.Trunc(scaled) {
+				decimals = 1
+			}
+			return strconv.FormatFloat(scaled, 'f', decimals, 64) + scale.unit
 		}
 	}
 	return strconv.FormatFloat(units, 'f', 0, 64)
-}
-
-func precision(n float64) int {
-	if n < 10 && n != float64(int64(n)) {
-		return 1
-	}
-	return 0
 }
 
 // plural returns the form of an English word for n things.

@@ -14,6 +14,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,10 +154,8 @@ var refreshes = []string{"10", "60"}
 
 // every returns the interval that the operator asked for, or "".
 func every(r *http.Request) string {
-	for _, seconds := range refreshes {
-		if r.URL.Query().Get("every") == seconds {
-			return seconds
-		}
+	if seconds := r.URL.Query().Get("every"); slices.Contains(refreshes, seconds) {
+		return seconds
 	}
 	return ""
 }

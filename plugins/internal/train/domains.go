@@ -90,14 +90,7 @@ func ReadDomains(path string) (domains []*Domain, skipped int, err error) {
 			return nil, 0, fmt.Errorf("reading %s: %s: source is missing", path, row.Value)
 		}
 		d, err := NewDomain(entity.Domain, row.Value)
-		if errors.As(err, new(*entity.InvalidError)) {
-			skipped++
-			continue
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("reading %s: %s: %w", path, row.Value, err)
-		}
-		if d == nil {
+		if err != nil || d == nil {
 			skipped++
 			continue
 		}
@@ -107,7 +100,8 @@ func ReadDomains(path string) (domains []*Domain, skipped int, err error) {
 	return domains, skipped, nil
 }
 
-// NewDomain reads a domain, or the domain of an email address, as a layer does. It returns nil for a public suffix.
+// NewDomain reads a domain, or the domain of an email address, as a layer does. It returns nil for a public suffix. Its
+// error means that the value is invalid.
 func NewDomain(kind entity.Type, value string) (*Domain, error) {
 	parsed, err := entity.Parse(kind, value, "")
 	if err != nil {

@@ -1,29 +1,18 @@
 package train
 
 import (
-	"hash/fnv"
 	"maps"
 	"slices"
+
+	"assay/host/measure/eval"
 )
 
 // Labelled is what decides which fold a row belongs to.
 type Labelled struct {
 	Source   string // rows of one source are held out together
-	Letters  string // see [Letters]; rows that share them are never separated
+	Letters  string // see [eval.Letters]; rows that share them are never separated
 	Split    bool   // the source is the only one of its kind, so it is held out a fifth at a time, by letters
 	Untested bool   // in no fold
-}
-
-// Letters returns the first six characters of a name. Names that share them are often of one campaign.
-func Letters(name string) string {
-	n := 0
-	for i := range name {
-		if n == 6 {
-			return name[:i]
-		}
-		n++
-	}
-	return name
 }
 
 // Fold is a set of rows to test on, and what may not be trained on.
@@ -51,7 +40,7 @@ func Folds(rows []Labelled) []Fold {
 		}
 		name, source := r.Source, r.Source
 		if r.Split {
-			name, source = r.Source+" "+string(rune('1'+Hash(r.Letters)%parts)), ""
+			name, source = r.Source+" "+string(rune('1'+eval.Hash(r.Letters)%parts)), ""
 		}
 		f := folds[name]
 		if f == nil {
@@ -66,11 +55,4 @@ func Folds(rows []Labelled) []Fold {
 		list = append(list, *folds[name])
 	}
 	return list
-}
-
-// Hash returns the 64-bit FNV-1a hash of s.
-func Hash(s string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(s))
-	return h.Sum64()
 }

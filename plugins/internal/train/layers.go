@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,12 +24,11 @@ var layerMain string
 // Layers builds layers natively with different data files, and runs them on labelled rows.
 type Layers struct {
 	root   string // the module's folder, which contains the working directory
-	folder string // for the builds
 	values string // the rows' types and values, one row per line
 }
 
-// NewLayers returns the layers in the source for rows. The caller removes folder, which receives the builds.
-func NewLayers(folder string, rows []eval.Row) (*Layers, error) {
+// NewLayers returns the layers in the source for rows.
+func NewLayers(rows []eval.Row) (*Layers, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "assay").Output()
 	if err != nil {
 		return nil, fmt.Errorf("finding the layers' source: %w", err)
@@ -37,7 +37,7 @@ func NewLayers(folder string, rows []eval.Row) (*Layers, error) {
 	for i := range rows {
 		fmt.Fprintf(&values, "%s %s\n", rows[i].Type, rows[i].Value)
 	}
-	return &Layers{strings.TrimSpace(string(root)), folder, values.String()}, nil
+	return &Layers{strings.TrimSpace(string(root)), values.String()}, nil
 }
 
 // Score returns a layer's score of each row, and whether the row is valid. data has the contents of files of the layer
@@ -48,6 +48,11 @@ func (l *Layers) Score(layer string, data map[string]string) (scores []int, vali
 			err = fmt.Errorf("running layer %s: %w", layer, err)
 		}
 	}()
+	folder, err := os.MkdirTemp("", "assay-train-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(folder)
 	source := filepath.Join(l.root, "plugins", layer)
 	text, err := os.ReadFile(filepath.Join(source, "manifest.json"))
 	if err != nil {
@@ -57,25 +62,20 @@ func (l *Layers) Score(layer string, data map[string]string) (scores []int, vali
 	if err != nil {
 		return nil, nil, err
 	}
-	overlay := map[string]map[string]string{"Replace": {}}
-	put := func(name, text string) error {
-		path := filepath.Join(l.folder, layer+"-"+name)
-		overlay["Replace"][filepath.Join(source, name)] = path
-		return os.WriteFile(path, []byte(text), 0o600)
-	}
-	if err := put("main.go", layerMain); err != nil {
-		return nil, nil, err
-	}
-	for name, text := range data {
-		if err := put(name, text); err != nil {
+	files, replaced := map[string]string{"main.go": layerMain}, map[string]string{}
+	maps.Copy(files, data)
+	for name, text := range files {
+		path := filepath.Join(folder, name)
+		replaced[filepath.Join(source, name)] = path
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return nil, nil, err
 		}
 	}
-	document, err := json.Marshal(overlay)
+	document, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
 		return nil, nil, err
 	}
-	list, program := filepath.Join(l.folder, layer+".json"), filepath.Join(l.folder, layer)
+	list, program := filepath.Join(folder, "overlay.json"), filepath.Join(folder, layer)
 	if err := os.WriteFile(list, document, 0o600); err != nil {
 		return nil, nil, err
 	}

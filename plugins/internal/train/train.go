@@ -28,7 +28,7 @@ func NewProgress(w io.Writer) Progress {
 }
 
 // EachLine calls do for every line of a file of JSON lines, gzipped if its name ends in .gz.
-func EachLine[Row any](path string, do func(*Row) error) error {
+func EachLine[Row any](path string, do func(*Row)) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading labelled lines: %w", err)
@@ -47,9 +47,7 @@ func EachLine[Row any](path string, do func(*Row) error) error {
 		if err := json.Unmarshal(lines.Bytes(), row); err != nil {
 			return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n, err)
 		}
-		if err := do(row); err != nil {
-			return err
-		}
+		do(row)
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n+1, err)

@@ -77,13 +77,6 @@ func TestAgeOf(t *testing.T) {
 	}
 }
 
-func TestLetters(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
-		expect.Equal(t, "the first letters of "+name, Letters(name), want)
-	}
-}
-
 func TestLogistic(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
@@ -105,7 +98,7 @@ func TestWriteWords(t *testing.T) {
 func TestLayersReplaceFiles(t *testing.T) {
 	t.Parallel()
 	rows := []eval.Row{{Type: entity.Email, Value: "jane@box.example.com"}, {Type: entity.Email, Value: "jane@"}}
-	layers := expect.Value(NewLayers(t.TempDir(), rows))(t)
+	layers := expect.Value(NewLayers(rows))(t)
 	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
 		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
 		expect.NoError(t, err)
@@ -118,7 +111,7 @@ func TestLayersReplaceFiles(t *testing.T) {
 // Errors contain the compiler's output.
 func TestLayersReportBuildErrors(t *testing.T) {
 	t.Parallel()
-	layers := expect.Value(NewLayers(t.TempDir(), nil))(t)
+	layers := expect.Value(NewLayers(nil))(t)
 	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
 	expect.ErrorText(t, "error", err, "undefined: answer")
 }
@@ -128,7 +121,7 @@ func TestFolds(t *testing.T) {
 	t.Parallel()
 	var rows []Labelled
 	for i := range 600 {
-		r := Labelled{Source: string(rune('a' + i%6)), Letters: Letters(string(rune('A'+i%97)) + "12345678")}
+		r := Labelled{Source: string(rune('a' + i%6)), Letters: eval.Letters(string(rune('A'+i%97)) + "12345678")}
 		r.Split = r.Source == "a"
 		rows = append(rows, r)
 	}

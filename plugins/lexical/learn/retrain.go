@@ -168,7 +168,7 @@ func split(all []eval.Row) (learned, chosen, held part, err error) {
 		seen[d.Site] = true
 		d.Malicious, d.Source, d.Age = row.Malicious, row.Source, train.Age(row.Date, newest)
 		d.Host.Name = ngram.Plain(d.Host.Name)
-		at := [...]int{0, 0, 0, 0, 1, 2}[train.Hash(train.Letters(d.Host.Name))%6]
+		at := [...]int{0, 0, 0, 0, 1, 2}[eval.Hash(eval.Letters(d.Host.Name))%6]
 		domains[at] = append(domains[at], d)
 		parts[at].origin = append(parts[at].origin, i)
 	}

@@ -74,13 +74,13 @@ func TestRetrain(t *testing.T) {
 	}))(t)
 	expect.That(t, few.Share > 0.6 && few.Share < 0.7 && !bytes.Equal(few.Wasm, first.Wasm),
 		"after two failures, %v of it is kept", few.Share)
-	mixed := append(rows, names("zorblaxpay", "customers", false, each+30)[each:]...)
+	mixed := slices.Concat(rows, names("zorblaxpay", "customers", false, each+30)[each:])
 	learned, chosen, _, _ = split(mixed)
 	lowered := released.toward(released.Refit(learned.rows), 1)
 	more := excess(lowered.honest(chosen), released.honest(chosen))
 	lowered.bias -= more
 	expect.That(t, more > 10 && bytes.Contains(expect.Value(Retrain(layer(t), "1.5.1", mixed, always))(t).Wasm,
-		[]byte(lowered.Head(noBar))), "the bias was not lowered by %v points", more)
+		lowered.Head(noBar)), "the bias was not lowered by %v points", more)
 	_, err = Retrain(layer(t), "1.5.1", rows, func([]byte) (bool, error) { return false, nil })
 	expect.ErrorText(t, "a layer that fails its cases", err, "own cases fail")
 	m := expect.Value(registry.OpenModule(first.Wasm))(t).Manifest

@@ -1,5 +1,5 @@
 // Package resolvertest runs a DNS server on loopback for tests and benchmarks. It answers from zone file lines unless a
-// test installs a handler or a delay, for instance to make it misbehave.
+// test installs a handler, for instance to make it misbehave.
 package resolvertest
 
 import (
@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 )
@@ -24,7 +23,6 @@ type Server struct {
 	handlers map[string]dns.HandlerFunc
 	fallback dns.HandlerFunc // may be nil
 	counts   map[string]int  // queries by question
-	delay    time.Duration
 	closing  chan struct{}
 }
 
@@ -124,13 +122,6 @@ func Redirect(w dns.ResponseWriter, r *dns.Msg) {
 	_ = w.WriteMsg(m)
 }
 
-// Delay delays every response by d.
-func (s *Server) Delay(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delay = d
-}
-
 // Questions returns the questions received so far, sorted and without duplicates, as "name type" such as
 // "example.com MX".
 func (s *Server) Questions() []string {
@@ -152,18 +143,11 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	name := dns.CanonicalName(q.Name)
 	s.mu.Lock()
 	s.counts[fmt.Sprint(strings.TrimSuffix(name, "."), " ", dns.TypeToString[q.Qtype])]++
-	h, delay := s.handlers[name], s.delay
+	h := s.handlers[name]
 	if h == nil {
 		h = s.fallback
 	}
 	s.mu.Unlock()
-	if delay > 0 {
-		select {
-		case <-time.After(delay):
-		case <-s.closing:
-			return
-		}
-	}
 	if h != nil {
 		h(w, r)
 		return

@@ -9,20 +9,14 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
+
+	"assay/plugins/internal/train"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "confusables: "+err.Error())
-		}
-		os.Exit(1)
-	}
-}
+func main() { train.Exit(run(os.Args[1:])) }
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("confusables", flag.ContinueOnError)

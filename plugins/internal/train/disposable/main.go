@@ -41,22 +41,21 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 	}
 	honest := map[uint32]bool{}
 	for _, name := range []string{".jsonl", "_pool.jsonl.gz", "_pool2.jsonl.gz"} {
-		err := train.EachLine(filepath.Join(args[0], "train_domains"+name), func(r *row) error {
+		err := train.EachLine(filepath.Join(args[0], "train_domains"+name), func(r *row) {
 			host, site := r.Value, siteOf(r.Value)
 			for r.Label == 0 && len(host) >= len(site) && site != "" {
 				honest[fingerprint.Of(host)] = true
 				_, host, _ = strings.Cut(host, ".")
 			}
-			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
 	lists, why := map[uint32]int{}, map[string]int{}
-	err := train.EachLine(filepath.Join(args[0], "train_disposable.jsonl.gz"), func(r *row) error {
+	err := train.EachLine(filepath.Join(args[0], "train_disposable.jsonl.gz"), func(r *row) {
 		if r.Curated < minCurated {
-			return nil
+			return
 		}
 		printed, reason := fingerprint.Of(r.Value), reasonAgainst(r)
 		if reason == "" && honest[printed] {
@@ -65,7 +64,6 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 		if why[reason]++; reason == "" {
 			lists[printed] = max(r.Lists, lists[printed])
 		}
-		return nil
 	})
 	if err != nil {
 		return err

@@ -64,12 +64,7 @@ func holdOut(path, folder string, rows []example, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	scratch, err := os.MkdirTemp("", "assay-train-")
-	if err != nil {
-		return fmt.Errorf("creating folder for layers: %w", err)
-	}
-	defer os.RemoveAll(scratch)
-	layers, err := train.NewLayers(scratch, addresses)
+	layers, err := train.NewLayers(addresses)
 	if err != nil {
 		return err
 	}
@@ -87,8 +82,7 @@ type scorer func(layer string, files map[string]string) (scores []int, valid []b
 func heldOut(addresses []eval.Row, rows []example, score scorer, progress io.Writer) ([]map[string]int, error) {
 	labelled := make([]train.Labelled, len(addresses))
 	for i, a := range addresses {
-		l := line{Value: a.Value, Source: a.Source}
-		labelled[i] = train.Labelled{Source: train.Publisher(l.list()), Letters: train.Letters(siteOf(l.host())),
+		labelled[i] = train.Labelled{Source: train.Publisher(listOf(&a)), Letters: eval.Letters(siteOf(hostOf(&a))),
 			Split: a.Category == disposable}
 	}
 	scores := make([]map[string]int, len(addresses))
@@ -97,7 +91,7 @@ func heldOut(addresses []eval.Row, rows []example, score scorer, progress io.Wri
 		fmt.Fprintf(progress, "%d of %d: without %s\n", n+1, len(folds), fold.Name)
 		var kept []example
 		for i := range rows {
-			if fold.Allows(train.Publisher(rows[i].list), train.Letters(rows[i].site)) {
+			if fold.Allows(train.Publisher(rows[i].list), eval.Letters(rows[i].site)) {
 				kept = append(kept, rows[i])
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 	"assay/plugins/mailbox/spelling"
 	"assay/registry/expect"
@@ -89,9 +90,9 @@ func TestLearns(t *testing.T) {
 // Reported sites have weight 0, because the lexical layer knows them.
 func TestReportedSitesAreIgnored(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]line{
-		"reported site": {Type: "domain", Value: "zz.shop", Label: 1, Source: "e"},
-		"address at reported site": {Type: "email", Value: "a@zz.shop", Label: 1, Source: "maldomain:e",
+	for name, l := range map[string]eval.Row{
+		"reported site": {Type: entity.Domain, Value: "zz.shop", Malicious: true, Source: "e"},
+		"address at reported site": {Type: entity.Email, Value: "a@zz.shop", Malicious: true, Source: "maldomain:e",
 			Category: "malicious_domain"},
 	} {
 		e, ok := exampleOf(&l)

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"assay/host/entity"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 	"assay/plugins/mailbox/spelling"
 )
@@ -22,21 +24,14 @@ const (
 // disposable is the category of addresses at disposable mail services.
 const disposable = "disposable"
 
-// line is a line of a file of labelled rows.
-type line struct {
-	Type     string `json:"type"`
-	Value    string `json:"value"`
-	Label    int    `json:"label"`
-	Source   string `json:"source"`
-	Category string `json:"category"`
+// hostOf returns the domain of a labelled address or domain, in lower case.
+func hostOf(r *eval.Row) string {
+	return strings.ToLower(r.Value[strings.LastIndexByte(r.Value, '@')+1:])
 }
 
-// host returns the domain of the labelled address or domain, in lower case.
-func (l *line) host() string { return strings.ToLower(l.Value[strings.LastIndexByte(l.Value, '@')+1:]) }
-
-// list returns the name of the list that the line comes from. The source of an address constructed from a listed domain
+// listOf returns the name of the list that a row comes from. The source of an address constructed from a listed domain
 // has a prefix.
-func (l *line) list() string { return l.Source[strings.IndexByte(l.Source, ':')+1:] }
+func listOf(r *eval.Row) string { return r.Source[strings.IndexByte(r.Source, ':')+1:] }
 
 // siteOf returns the registrable domain of host, or host itself if it has none.
 func siteOf(host string) string {
@@ -61,27 +56,30 @@ type example struct {
 
 func readAll(folder string) ([]example, error) {
 	var rows []example
-	for _, name := range []string{addressFile, targetFile, poolFile} {
-		err := train.EachLine(filepath.Join(folder, name), func(l *line) error {
-			if e, ok := exampleOf(l); ok {
-				rows = append(rows, e)
-			}
-			return nil
-		})
+	for _, file := range []struct {
+		name string
+		kind entity.Type
+	}{{addressFile, entity.Email}, {targetFile, entity.Domain}, {poolFile, entity.Domain}} {
+		labelled, err := train.ReadRows(filepath.Join(folder, file.name), file.kind)
 		if err != nil {
 			return nil, err
+		}
+		for i := range labelled {
+			if e, ok := exampleOf(&labelled[i]); ok {
+				rows = append(rows, e)
+			}
 		}
 	}
 	return distinct(rows), nil
 }
 
-// exampleOf returns the example for a line. ok is false if the layer has rules for its category, or cannot split its
+// exampleOf returns the example for a row. ok is false if the layer has rules for its category, or cannot split its
 // host.
-func exampleOf(l *line) (e example, ok bool) {
-	if l.Category == "typo_provider" || l.Category == "freemail_person" {
+func exampleOf(r *eval.Row) (e example, ok bool) {
+	if r.Category == "typo_provider" || r.Category == "freemail_person" {
 		return e, false
 	}
-	host, mail := l.host(), l.Type == "email"
+	host, mail := hostOf(r), r.Type == entity.Email
 	suffix, _ := publicsuffix.PublicSuffix(host)
 	d, ok := spelling.Of(host, suffix)
 	if !ok {
@@ -92,7 +90,7 @@ func exampleOf(l *line) (e example, ok bool) {
 	}
 	site := d.Label + "." + d.Suffix
 	e = example{
-		key: mix(site), domain: host, site: site, bad: l.Label == 1, mail: mail, list: l.list(), category: l.Category,
+		key: mix(site), domain: host, site: site, bad: r.Malicious, mail: mail, list: listOf(r), category: r.Category,
 	}
 	if e.weight = weightOf(&e); e.weight > 0 {
 		e.features = d.Features(nil)
@@ -115,10 +113,7 @@ func weightOf(e *example) float64 {
 
 // mix returns an FNV-1a hash of s with its bits mixed further, so that similar names have unrelated hashes.
 func mix(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
+	h := eval.Hash(s)
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	return h ^ h>>33

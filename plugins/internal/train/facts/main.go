@@ -16,7 +16,6 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -30,6 +29,7 @@ import (
 	"time"
 
 	"assay/host/entity"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 )
 
@@ -54,10 +54,10 @@ func run(args []string, stderr io.Writer) error {
 	var domains, addresses []row
 	for name, into := range map[string]*[]row{"train_domains.jsonl": &domains, "train_emails.jsonl": &addresses,
 		"train_domains_pool.jsonl.gz": nil} {
-		if err := eachRow(filepath.Join(folder, name), func(r row) {
-			lists.add(r)
+		if err := train.EachLine(filepath.Join(folder, name), func(r *row) {
+			lists.add(*r)
 			if into != nil {
-				*into = append(*into, r)
+				*into = append(*into, *r)
 			}
 		}); err != nil {
 			return err
@@ -100,30 +100,6 @@ func (r row) list() string {
 	return source[strings.IndexByte(source, ':')+1:]
 }
 
-func eachRow(name string, do func(row)) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return err
-		}
-	}
-	lines := json.NewDecoder(in)
-	for {
-		r := row{}
-		if err := lines.Decode(&r); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
-		}
-		do(r)
-	}
-}
-
 // records are the registrations of fraudulent domains.
 type records struct {
 	ages    []int           // days from registration to the report, sorted
@@ -134,7 +110,7 @@ type records struct {
 
 func readRecords(name string) (records, error) {
 	r := records{byName: map[string]int{}, silent: map[string]bool{}}
-	err := eachRow(name, func(record row) {
+	err := train.EachLine(name, func(record *row) {
 		domain := record.text("domain")
 		if record.text("status") == "tld_unsupported" {
 			r.silent[domain[strings.LastIndexByte(domain, '.')+1:]] = true
@@ -179,7 +155,7 @@ func (r records) facts(domain row) map[string]string {
 }
 
 // drawn returns a number from 0 to less than 1 that depends on the name alone.
-func drawn(name string) float64 { return float64(train.Hash(name)>>11) / (1 << 53) }
+func drawn(name string) float64 { return float64(eval.Hash(name)>>11) / (1 << 53) }
 
 // honestAges holds the .fr domains of March 2014 by the year of their registration: the share of those registered since
 // a time, and that time in days before.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 )
 
@@ -45,7 +46,7 @@ func divide(domains []*train.Domain, never map[string]bool) (validate []*train.D
 			if d.Source != "openphish" || d.Age <= maxFeedAge {
 				bySource[d.Source] = append(bySource[d.Source], d)
 			}
-		case !d.Malicious && train.Hash(d.Site)%honestShare == 0:
+		case !d.Malicious && eval.Hash(d.Site)%honestShare == 0:
 			d.TestOnly = true
 			validate = append(validate, d)
 		}
@@ -53,7 +54,7 @@ func divide(domains []*train.Domain, never map[string]bool) (validate []*train.D
 	for _, source := range validation {
 		rows := bySource[source]
 		slices.SortFunc(rows, func(a, b *train.Domain) int {
-			return cmp.Or(cmp.Compare(train.Hash(a.Site), train.Hash(b.Site)), cmp.Compare(a.Site, b.Site))
+			return cmp.Or(cmp.Compare(eval.Hash(a.Site), eval.Hash(b.Site)), cmp.Compare(a.Site, b.Site))
 		})
 		validate = append(validate, rows[:min(len(rows), maxValidation)]...)
 	}

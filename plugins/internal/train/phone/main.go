@@ -64,12 +64,7 @@ func learn(out io.Writer, rows []eval.Row, keep func(i int) bool) error {
 
 // holdOut writes rows with their scores by layers that were trained without them.
 func holdOut(path string, rows []eval.Row) error {
-	scratch, err := os.MkdirTemp("", "assay-train-")
-	if err != nil {
-		return fmt.Errorf("creating folder for layers: %w", err)
-	}
-	defer os.RemoveAll(scratch)
-	layers, err := train.NewLayers(scratch, rows)
+	layers, err := train.NewLayers(rows)
 	if err != nil {
 		return err
 	}
@@ -77,7 +72,7 @@ func holdOut(path string, rows []eval.Row) error {
 	for i, r := range rows {
 		// Only one source has honest numbers, and some of its numbers are malicious.
 		labelled[i] = train.Labelled{Source: r.Source, Split: r.Source == "libphonenumber_constructed",
-			Letters: train.Letters("+" + international(r.Value, callingCodes[r.Source]))}
+			Letters: eval.Letters("+" + international(r.Value, callingCodes[r.Source]))}
 	}
 	scores := make([]map[string]int, len(rows))
 	for _, fold := range train.Folds(labelled) {
