@@ -2,7 +2,6 @@ package registry_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -80,10 +79,9 @@ func build(t *testing.T, s registry.Source) registry.Module {
 }
 
 // cached builds with a canceled context, so that no compiler can start.
-func cached(s registry.Source) (registry.Module, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return s.Build(ctx, filepath.Join(s.Root, "plugins", "tiny"))
+func cached(t *testing.T, s registry.Source) (registry.Module, error) {
+	t.Helper()
+	return s.Build(expect.Ended(t), filepath.Join(s.Root, "plugins", "tiny"))
 }
 
 func needsCompiler(t *testing.T) {
@@ -113,7 +111,7 @@ func TestBuildCache(t *testing.T) {
 	t.Parallel()
 	needsCompiler(t)
 	s := checkout(t)
-	expect.Failure(t, expect.ErrorOf(cached(s)), "an empty cache returned a module")
+	expect.Failure(t, expect.ErrorOf(cached(t, s)), "an empty cache returned a module")
 	first := build(t, s)
 	before := cacheFiles(t, s)
 	expect.Must(t, len(before) == 1, "the cache contains %v", keys(before))
@@ -136,7 +134,7 @@ func TestBuildCache(t *testing.T) {
 		{"the host", "host/main.go", "package main\n"},
 	} {
 		put(t, s.Root, c.file, c.content)
-		m, err := cached(s)
+		m, err := cached(t, s)
 		expect.That(t, err == nil && m.Digest == first.Digest, "%s: the cached module was not used: %v", c.name, err)
 	}
 	for _, c := range []struct{ name, file, content string }{
@@ -151,13 +149,13 @@ func TestBuildCache(t *testing.T) {
 		path := filepath.Join(s.Root, filepath.FromSlash(c.file))
 		was, missing := os.ReadFile(path)
 		put(t, s.Root, c.file, c.content)
-		expect.Failure(t, expect.ErrorOf(cached(s)), "%s: the stale cached module was used", c.name)
+		expect.Failure(t, expect.ErrorOf(cached(t, s)), "%s: the stale cached module was used", c.name)
 		if missing != nil {
 			expect.NoError(t, os.Remove(path))
 		} else {
 			put(t, s.Root, c.file, string(was))
 		}
-		_, err := cached(s)
+		_, err := cached(t, s)
 		expect.Must(t, err == nil, "%s: put back, the cached module was not used: %v", c.name, err)
 	}
 
@@ -181,10 +179,10 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 		"the module without a seal":    want.Wasm,
 	} {
 		expect.NoError(t, os.WriteFile(name, content, 0o600))
-		expect.Failure(t, expect.ErrorOf(cached(s)), "%s: the file was accepted", what)
+		expect.Failure(t, expect.ErrorOf(cached(t, s)), "%s: the file was accepted", what)
 	}
 	expect.Equal(t, "rebuilt", build(t, s).Digest, want.Digest)
-	got, err := cached(s)
+	got, err := cached(t, s)
 	expect.That(t, err == nil && got.Digest == want.Digest, "the cache was not repaired: %s, %v", got.Digest, err)
 	files := cacheFiles(t, s)
 	expect.That(t, len(files) == 1, "the cache contains %v", keys(files))

@@ -107,10 +107,6 @@ func TestConstraints(t *testing.T) {
 			l.Layers[1].Weight, l.Layers[1].Mode = registry.ForAll(20), registry.ModeShadow
 			l.Layers[2].Weight, l.Layers[2].Mode = registry.ForAll(20), registry.ModeOff
 		}, nil},
-		"other bands": {func(l *registry.LineupDocument, _ []registry.Manifest) {
-			l.Bands = registry.Bands{Review: 62, Block: 90}
-		}, []string{"domain: lists:seen:old of", "domain: lists:seen:parent", "domain: lists:seen:exact",
-			"email: lists:seen:old of", "email: lists:seen:parent", "email: lists:seen:exact"}},
 	}, func(t *testing.T, c testCase) {
 		l, m := constrained()
 		c.edit(&l, m)

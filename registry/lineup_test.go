@@ -3,6 +3,8 @@ package registry_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -174,14 +176,23 @@ func TestSuits(t *testing.T) {
 	}
 }
 
+// TestDefaultLineup compares the default lineup with its layers' manifests and what their signals warrant.
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	l := expect.Value(registry.DefaultLineup())(t)
-	for i, item := range l.Layers {
-		_, _, versioned := item.Ref()
-		expect.That(t, !versioned, "layer %s names a version, which the host adds", item.Layer)
-		l.Layers[i].Layer += "@1.0.0"
+	var manifests []registry.Manifest
+	for i, item := range l.Layers { // without a version, which the host adds
+		text := expect.Value(os.ReadFile(filepath.Join("..", "plugins", item.Layer, "manifest.json")))(t)
+		m := expect.Value(registry.ParseManifest(text))(t)
+		manifests = append(manifests, m)
+		expect.NoError(t, item.Suits(m))
+		// The default lineup may have weights by type, the manifest has one.
+		if weight, forAll := item.Weight[""]; forAll {
+			expect.Equal(t, "weight of "+item.Layer, weight, m.DefaultWeight)
+		}
+		l.Layers[i].Layer += "@" + m.Version
 	}
+	expect.NoError(t, l.CheckFitness(manifests))
 	expect.Error(t, "error", l.Validate(), nil)
 	// Contract section 6.
 	expect.That(t, l.Bands == (registry.Bands{Review: 40, Block: 70}), "the bands are %+v", l.Bands)

@@ -4,7 +4,6 @@ package sdk_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -162,9 +161,7 @@ func TestRefusedAnswers(t *testing.T) {
 		"the fewest points":      {func(c *sdk.Check) { c.Signal(-100, "a:b:c", "x") }, ""},
 		"a point too many":       {func(c *sdk.Check) { c.Signal(101, "a:b:c", "x") }, "a:b:c is worth 101 points"},
 		"a point too few":        {func(c *sdk.Check) { c.Signal(-101, "a:b:c", "x") }, "a:b:c is worth -101 points"},
-		"points beyond all":      {func(c *sdk.Check) { c.Signal(math.MaxInt, "a:b:c", "x") }, "a:b:c is worth"},
 		"no code":                {func(c *sdk.Check) { c.Signal(1, "", "x") }, "signal code"},
-		"a code of two words":    {func(c *sdk.Check) { c.Signal(1, "a:b", "x") }, "signal code"},
 		"no text":                {func(c *sdk.Check) { c.Signal(1, "a:b:c", "") }, "text is empty"},
 		"a line end in the text": {func(c *sdk.Check) { c.Signal(1, "a:b:c", "x\ny") }, "U+000A"},
 		"every published threat": {func(c *sdk.Check) {
@@ -173,7 +170,6 @@ func TestRefusedAnswers(t *testing.T) {
 			}
 		}, ""},
 		"another threat": {func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
-		"no threat":      {func(c *sdk.Check) { c.Threat("") }, `threat ""`},
 		"the first reason is reported": {func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
 			`threat "doom"`},
 	}, func(t *testing.T, c testCase) {

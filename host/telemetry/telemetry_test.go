@@ -140,13 +140,6 @@ func TestLayerUses(t *testing.T) {
 	expect.NoDiff(t, "uses", want, m.LayerUses())
 }
 
-func TestLedgerQueue(t *testing.T) {
-	t.Parallel()
-	m := NewMetrics()
-	m.BatchDone(1, time.Millisecond, 7)
-	expect.Equal(t, "the queue", m.LedgerQueue(), 7)
-}
-
 func TestServiceMetrics(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
@@ -154,6 +147,8 @@ func TestServiceMetrics(t *testing.T) {
 		m.RequestAnswered("/api/check", 200, time.Millisecond)
 	}
 	m.RequestAnswered("/api/check", 503, time.Second)
+	m.BatchDone(1, time.Millisecond, 7)
+	expect.Equal(t, "the ledger's queue", m.LedgerQueue(), 7)
 	m.WatchServer(func() (requests, connections, refused int) { return 1, 2, 3 })
 	m.WatchDatabase(func() sql.DBStats {
 		return sql.DBStats{MaxOpenConnections: 5, InUse: 2, Idle: 1, WaitCount: 7,
@@ -277,6 +272,7 @@ func described(registry *prometheus.Registry) (names []string) {
 // A log file spans about a day however often the host restarts, and is deleted before its first line is 30 days old.
 func TestLogRotation(t *testing.T) {
 	t.Parallel()
+	const none = "none"
 	now := time.Now()
 	line := func(age time.Duration) string {
 		return `{"time":"` + now.Add(-age).Format(time.RFC3339Nano) + `","msg":"ready"}` + "\n"
@@ -291,10 +287,13 @@ func TestLogRotation(t *testing.T) {
 		"lines of yesterday and today":  {line(25*time.Hour) + line(time.Hour), 2},
 		"a line from the future":        {line(-time.Hour), 2},
 		"an empty file":                 {"", 1},
+		"no file":                       {none, 0},
 		"a file that starts mid-record": {"ready\"}\n" + line(0), 2},
 	}, func(t *testing.T, test testCase) {
 		dir := t.TempDir()
-		expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
+		if test.text != none {
+			expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
+		}
 		_, log, err := OpenLog(dir, t.Output())
 		expect.NoError(t, err)
 		defer log.Close()
@@ -307,15 +306,6 @@ func TestLogRotation(t *testing.T) {
 		// The file's first line is up to a day older than its last, and the deletion up to a day late.
 		expect.That(t, log.file.MaxAge+2 < 30, "a rotated file is deleted after %d days", log.file.MaxAge)
 	})
-}
-
-func TestLogRotationWithoutFile(t *testing.T) {
-	t.Parallel()
-	_, log, err := OpenLog(filepath.Join(t.TempDir(), "logs"), t.Output())
-	if err == nil {
-		err = log.RotateIfDue(time.Now())
-	}
-	expect.That(t, err == nil, "%v", err)
 }
 
 // TestLogLines checks that every line reaches the file, in order, whoever writes it.

@@ -25,12 +25,9 @@ func newProject(t *testing.T, language project.Language, code string) (dir strin
 
 func replace(t *testing.T, file, old, with string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	expect.Must(t, err != nil || strings.Contains(string(text), old), "%q is not in %s", old, file)
-	if err == nil {
-		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600)
-	}
-	expect.NoError(t, err)
+	text := string(expect.Value(os.ReadFile(file))(t))
+	expect.Must(t, strings.Contains(text, old), "%q is not in %s", old, file)
+	expect.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, old, with)), 0o600))
 }
 
 func TestUpdateWritesSignals(t *testing.T) {

@@ -35,9 +35,8 @@ func TestAccept(t *testing.T) {
 	ana, operator, host, former, eve := newKey(t, "ana", 1), newKey(t, "ona", 2), newKey(t, "assay/host", 3),
 		newKey(t, "fay", 4), newKey(t, "eve", 5)
 	bad := registry.Digest{9}
-	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\npublisher " + ana.Verifier + "\nhost " +
-		host.Verifier + "\nformer " + former.Verifier + "\nrevoked " + bad.String())
-	expect.NoError(t, err)
+	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier + "\npublisher " + ana.Verifier +
+		"\nhost " + host.Verifier + "\nformer " + former.Verifier + "\nrevoked " + bad.String()))(t)
 	probe := release.Release{Name: "probe", Version: "1.0.0", Digest: registry.Digest{1}}
 	newer, other, same := probe, probe, probe
 	newer.Version, newer.Digest = "2.0.0", registry.Digest{2}

@@ -38,8 +38,11 @@ const checked = `{"score":94,"verdict":"block","signals":["x"],"dominant_threat"
 // seen is what a server got in one attempt.
 type seen struct{ call, key, body string }
 
+// response is what a server does in one attempt.
+type response = func(http.ResponseWriter)
+
 // answers starts a server that gives one answer to each attempt, and then the last. Status 0 cuts the connection.
-func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []seen) {
+func answers(t *testing.T, all ...response) (*Client, func() []seen) {
 	t.Helper()
 	var (
 		mu       sync.Mutex
@@ -84,28 +87,23 @@ func half(w http.ResponseWriter) {
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answers []func(http.ResponseWriter)
+		answers []response
 		seen    int
 		status  int // of the error; 0: success
 	}{
-		"at once":              {[]func(http.ResponseWriter){respond(200, checked)}, 1, 0},
-		"a lost answer":        {[]func(http.ResponseWriter){cut, respond(200, checked)}, 2, 0},
-		"half an answer":       {[]func(http.ResponseWriter){half, respond(200, checked)}, 2, 0},
-		"an overloaded host":   {[]func(http.ResponseWriter){respond(503, "{}"), respond(200, checked)}, 2, 0},
-		"a proxy without host": {[]func(http.ResponseWriter){respond(502, "<html>"), respond(200, checked)}, 2, 0},
-		"always overloaded":    {[]func(http.ResponseWriter){respond(503, "{}")}, 4, 503},
-		"too many requests": {[]func(http.ResponseWriter){
-			respond(429, `{"code":"rate_limited"}`), respond(200, checked)}, 2, 0},
-		"a proxy's limit": {[]func(http.ResponseWriter){respond(429, ""), respond(200, checked)}, 2, 0},
-		"no quota": {[]func(http.ResponseWriter){
-			respond(429, `{"code":"quota_exhausted"}`, "Retry-After", "1")}, 1, 429},
-		"another month": {
-			[]func(http.ResponseWriter){respond(429, `{"error":"quota"}`, "Retry-After", "864000")}, 1, 429},
-		"an absurd wait": {
-			[]func(http.ResponseWriter){respond(429, `{}`, "Retry-After", "9223372036854775807")}, 1, 429},
-		"an invalid request": {[]func(http.ResponseWriter){respond(400, `{"error":"domain: has no dot"}`)}, 1, 400},
-		"a redirect": {[]func(http.ResponseWriter){
-			respond(307, "", "Location", "https://elsewhere.example/")}, 1, 307},
+		"at once":              {[]response{respond(200, checked)}, 1, 0},
+		"a lost answer":        {[]response{cut, respond(200, checked)}, 2, 0},
+		"half an answer":       {[]response{half, respond(200, checked)}, 2, 0},
+		"an overloaded host":   {[]response{respond(503, "{}"), respond(200, checked)}, 2, 0},
+		"a proxy without host": {[]response{respond(502, "<html>"), respond(200, checked)}, 2, 0},
+		"always overloaded":    {[]response{respond(503, "{}")}, 4, 503},
+		"too many requests":    {[]response{respond(429, `{"code":"rate_limited"}`), respond(200, checked)}, 2, 0},
+		"a proxy's limit":      {[]response{respond(429, ""), respond(200, checked)}, 2, 0},
+		"no quota":             {[]response{respond(429, `{"code":"quota_exhausted"}`, "Retry-After", "1")}, 1, 429},
+		"another month":        {[]response{respond(429, `{"error":"quota"}`, "Retry-After", "864000")}, 1, 429},
+		"an absurd wait":       {[]response{respond(429, `{}`, "Retry-After", "9223372036854775807")}, 1, 429},
+		"an invalid request":   {[]response{respond(400, `{"error":"domain: has no dot"}`)}, 1, 400},
+		"a redirect":           {[]response{respond(307, "", "Location", "https://elsewhere.example/")}, 1, 307},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,33 +276,31 @@ func TestBackground(t *testing.T) {
 	erase := func(c *Client) (string, error) {
 		return "erased", c.Erase(t.Context(), Subject{Ref: "chk_1"})
 	}
-	const asked, poll, part = "POST /gdpr/export", "GET /gdpr/requests/req_1", "GET /gdpr/requests/req_1/export"
+	const asked, erasure = "POST /gdpr/export", "POST /gdpr/erase"
+	const poll, part = "GET /gdpr/requests/req_1", "GET /gdpr/requests/req_1/export"
 	for name, c := range map[string]struct {
 		call    func(*Client) (string, error)
-		answers []func(http.ResponseWriter)
+		answers []response
 		calls   []string
 		want    string // or the error
 	}{
-		"an export at once": {export, []func(http.ResponseWriter){respond(200, `{"checks":[1]}`)},
-			[]string{asked}, `{"checks":[1]}`},
-		"an export in the background": {export, []func(http.ResponseWriter){
+		"an export at once": {export, []response{respond(200, `{"checks":[1]}`)}, []string{asked}, `{"checks":[1]}`},
+		"an export in the background": {export, []response{
 			running("export"), settled("running"), cut, settled("done"),
 			respond(200, `{"checks":[1,2],"later":true,"next":"chk_2"}`),
 			respond(200, `{"checks":[3],"later":true,"next":null}`)},
 			[]string{asked, poll, poll, poll, part, part + "?after=chk_2"},
 			`{"checks":[1,2,3],"later":true,"next":null}`},
-		"an export without checks": {export, []func(http.ResponseWriter){
+		"an export without checks": {export, []response{
 			running("export"), settled("done"), respond(200, `{"checks":[],"next":null}`)},
 			[]string{asked, poll, part}, `{"checks":[],"next":null}`},
-		"an export whose key was revoked": {export, []func(http.ResponseWriter){running("export"), settled("failed")},
+		"an export whose key was revoked": {export, []response{running("export"), settled("failed")},
 			[]string{asked, poll}, "the export req_1 has the state failed"},
-		"an erasure at once": {erase, []func(http.ResponseWriter){respond(200, `{"erased":2}`)},
-			[]string{"POST /gdpr/erase"}, "erased"},
-		"an erasure in the background": {erase, []func(http.ResponseWriter){
-			running("erasure"), settled("running"), settled("done")},
-			[]string{"POST /gdpr/erase", poll, poll}, "erased"},
-		"an unknown subject": {erase, []func(http.ResponseWriter){respond(404, `{"error":"unknown"}`)},
-			[]string{"POST /gdpr/erase"}, "status 404: unknown"},
+		"an erasure at once": {erase, []response{respond(200, `{"erased":2}`)}, []string{erasure}, "erased"},
+		"an erasure in the background": {erase, []response{running("erasure"), settled("running"), settled("done")},
+			[]string{erasure, poll, poll}, "erased"},
+		"an unknown subject": {erase, []response{respond(404, `{"error":"unknown"}`)}, []string{erasure},
+			"status 404: unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

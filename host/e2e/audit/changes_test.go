@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/audit"
 	"assay/host/auditlog"
@@ -183,7 +182,6 @@ func (g *damager) next(t *testing.T) damage {
 		row, other := rows[g.random.IntN(len(rows))], rows[g.random.IntN(len(rows))]
 		d := g.damage(table, c, row, other)
 		tx := expect.Value(g.db.Begin(t.Context()))(t)
-		var tag pgconn.CommandTag
 		// A statement that changes nothing is none.
 		before := "SELECT md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM " + table + " AS t"
 		same := storetest.Value[string](t, g.db, before)
@@ -206,9 +204,7 @@ func (g *damager) rows(t *testing.T, table string) []string {
 }
 
 func (g *damager) damage(table string, c column, row, other string) damage {
-	name := pgx.Identifier{c.name}.Sanitize()
-	value := fmt.Sprintf("CASE WHEN %s IS NULL THEN %s ELSE %s END", name, firstValue[c.typ],
-		strings.ReplaceAll(anotherValue[c.typ], "$", name))
+	name, value := pgx.Identifier{c.name}.Sanitize(), c.changed()
 	switch g.random.IntN(6) {
 	case 0:
 		return damage{"a row deleted", table, "", "DELETE FROM " + table + " WHERE " + row}

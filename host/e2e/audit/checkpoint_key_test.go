@@ -100,11 +100,3 @@ func TestCheckpointCommandsThatFail(t *testing.T) {
 
 // uncovered matches a table in docs/audit-format.md, and its columns that nothing signed binds; none: all.
 var uncovered = regexp.MustCompile("`(\\w+)`(?: \\(((?:`\\w+`[ ,\n]*)+)\\))?")
-
-// firstValue are SQL expressions for a value in place of null.
-var firstValue = map[string]string{
-	"text": "'x'", "bytea": `'\\x00'`, "bigint": "1", "integer": "1", "smallint": "1", "boolean": "true",
-	"double precision": "1", "numeric": "1", "real": "1", "timestamp with time zone": "now()", "date": "now()",
-	"jsonb": "'{}'", "interval": "'1 h'", "text[]": "'{}'", "bigint[]": "'{}'",
-	"timestamp with time zone[]": "'{}'", "bytea[]": "'{}'",
-}

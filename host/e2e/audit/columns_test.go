@@ -26,14 +26,16 @@ import (
 	"assay/registry/expect"
 )
 
-// anotherValue are SQL expressions for a value other than that of the column $, by type.
-var anotherValue = map[string]string{
-	"text": "$ || 'x'", "bytea": "CASE WHEN length($) = 0 THEN '\\x00' ELSE set_byte($, 0, get_byte($, 0) # 1) END",
-	"bigint": "$ + 1000", "integer": "$ + 1000", "smallint": "$ + 1000", "boolean": "NOT $",
-	"double precision": "$ + 1",
-	"numeric":          "$ + 1", "real": "$ + 1", "timestamp with time zone": "$ + interval '1 h'", "date": "$ + 1",
-	"jsonb": `$ || '{"x": 1}'`, "interval": "$ + interval '1 h'", "text[]": "$ || ARRAY['x']",
-	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()", "bytea[]": `$ || '\x00'::bytea`,
+// changedTo are SQL expressions for a value in place of null, and for one other than that of the column $, by type.
+var changedTo = map[string][2]string{
+	"text": {"'x'", "$ || 'x'"}, "boolean": {"true", "NOT $"}, "jsonb": {"'{}'", `$ || '{"x": 1}'`},
+	"bytea":  {`'\\x00'`, "CASE WHEN length($) = 0 THEN '\\x00' ELSE set_byte($, 0, get_byte($, 0) # 1) END"},
+	"bigint": {"1", "$ + 1000"}, "integer": {"1", "$ + 1000"}, "smallint": {"1", "$ + 1000"},
+	"double precision": {"1", "$ + 1"}, "numeric": {"1", "$ + 1"}, "real": {"1", "$ + 1"},
+	"timestamp with time zone": {"now()", "$ + interval '1 h'"}, "date": {"now()", "$ + 1"},
+	"interval": {"'1 h'", "$ + interval '1 h'"}, "text[]": {"'{}'", "$ || ARRAY['x']"},
+	"bigint[]": {"'{}'", "$ || 1::bigint"}, "timestamp with time zone[]": {"'{}'", "$ || now()"},
+	"bytea[]": {"'{}'", `$ || '\x00'::bytea`},
 }
 
 // `audit verify` finds each change of a value or row of an installation's database, or docs/audit-format.md lists it.
@@ -139,6 +141,12 @@ func uncoveredColumns(t *testing.T) map[string][]string {
 
 type column struct{ name, typ string }
 
+// changed returns an SQL expression for a value other than that of the column.
+func (c column) changed() string {
+	name, to := pgx.Identifier{c.name}.Sanitize(), changedTo[c.typ]
+	return fmt.Sprintf("CASE WHEN %s IS NULL THEN %s ELSE %s END", name, to[0], strings.ReplaceAll(to[1], "$", name))
+}
+
 // tableColumns returns the columns of all tables, sorted by name.
 func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 	t.Helper()
@@ -149,11 +157,10 @@ func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 			AND c.relname NOT LIKE 'schema\_%' ORDER BY 1, 2`))(t)
 	tables := map[string][]column{}
 	var table, name, typ string
-	_, err := pgx.ForEachRow(rows, []any{&table, &name, &typ}, func() error {
+	expect.Value(pgx.ForEachRow(rows, []any{&table, &name, &typ}, func() error {
 		tables[table] = append(tables[table], column{name, typ})
 		return nil
-	})
-	expect.NoError(t, err)
+	}))(t)
 	return tables
 }
 
@@ -185,11 +192,10 @@ func change(t *testing.T, db *pgx.Conn, table string, columns []column,
 	var name string
 	var values []string
 	for _, c := range columns {
-		expression, ok := anotherValue[c.typ]
-		expect.Must(t, ok, "%s.%s: no other value of the type %s is known", table, c.name, c.typ)
+		expect.Must(t, changedTo[c.typ][1] != "", "%s.%s: no other value of the type %s is known", table, c.name,
+			c.typ)
 		name = pgx.Identifier{c.name}.Sanitize()
-		values = append(values, fmt.Sprintf("%[1]s = CASE WHEN %[1]s IS NULL THEN %s ELSE %s END", name,
-			firstValue[c.typ], strings.ReplaceAll(expression, "$", name)))
+		values = append(values, name+" = "+c.changed())
 	}
 	if !storetest.Value[bool](t, db, "SELECT EXISTS (TABLE "+table+")") {
 		return false

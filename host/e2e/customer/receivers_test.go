@@ -38,15 +38,12 @@ func testReceivers(t *testing.T, s *service) {
 		url, lines := startReceiver(t, secret, command...)
 		expect.NoError(t, b.Store.MoveEndpoint(t.Context(), issued.Account, url))
 		a := hosttest.CheckOnce(s.HostProcess, issued.Secret, hosttest.BlockedDomain)
-		want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
-			a.Ref)
-		got := nextLine(t, lines)
-		expect.Must(t, got == want, "the receiver printed %q, want %q", got, want)
+		expect.Equal(t, "the receiver printed", nextLine(t, lines), fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s",
+			a.Event(), strings.ToUpper(a.Verdict), a.Score, a.Ref))
 		// After a rotation, the receiver still accepts events with the old secret.
 		expect.Value(b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap))(t)
 		ref := expect.Value(b.Store.SendTestEvent(t.Context(), issued.Account, check.Review))(t)
-		got, want = nextLine(t, lines), "check.review REVIEW test.example 40 "+ref
-		expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
+		expect.Equal(t, "the receiver printed", nextLine(t, lines), "check.review REVIEW test.example 40 "+ref)
 
 		body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
 			`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
@@ -79,13 +76,11 @@ func testReceivers(t *testing.T, s *service) {
 		}
 		sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
 		expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
-		got, want = nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"
-		expect.That(t, got == want, "the receiver printed %q, want %q", got, want)
+		expect.Equal(t, "the receiver printed", nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1")
 		// Only one of these requests was accepted, once: the next line is the next event's.
 		forge(t, url, secret, "chk_9", body, body, now)
-		if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
-			t.Errorf("the receiver printed %q and %d more lines", got, len(lines))
-		}
+		expect.Equal(t, "the receiver printed", nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1")
+		expect.Equal(t, "further lines", len(lines), 0)
 	})
 }
 
@@ -239,8 +234,5 @@ func testInstalledClients(t *testing.T, s *service) {
 // TestClientModule runs the tests of the Go client, which is a module of its own.
 func TestClientModule(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "./...")
-	cmd.Dir = "../../../sdk/client"
-	out, err := cmd.CombinedOutput()
-	expect.Must(t, err == nil, "%v\n%s", err, out)
+	runProgram(t, nil, "go", "test", "-C", "../../../sdk/client", "./...")
 }

@@ -40,12 +40,7 @@ func (d *drill) deafen() (end func()) {
 // stopAndContinue stops a host at random: mostly for a moment, sometimes for longer than a check of a replaced lineup
 // may be recorded, and rarely for so long that the others go on without it.
 func (d *drill) stopAndContinue(ctx context.Context) {
-	pause := func(shortest, longest time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(shortest + rand.N(longest-shortest)):
-		}
-	}
+	pause := func(shortest, longest time.Duration) { wait(ctx, shortest+rand.N(longest-shortest)) }
 	for n := 1; ctx.Err() == nil; n++ {
 		pause(0, time.Second)
 		d.still.Lock()
@@ -317,9 +312,6 @@ func (d *drill) watch(ctx context.Context) {
 			return
 		}
 		d.fences = append(d.fences, f)
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		wait(ctx, 100*time.Millisecond)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // everything is the target of faults that affect all hosts.
@@ -94,7 +95,7 @@ func (r *chaosRun) hostFaults() []chaosFault {
 		{kind: "a host's connections hang, then break", most: 4 * time.Second,
 			inflict: func(ctx context.Context, i int, d time.Duration, _ func()) {
 				r.hosts[i].proxy.Slow(d)
-				r.wait(ctx, d*3/4)
+				wait(ctx, d*3/4)
 				r.hosts[i].proxy.Disconnect()
 				r.hosts[i].proxy.Slow(0)
 			}},
@@ -151,7 +152,7 @@ func (r *chaosRun) kill(_ context.Context, i int, _ time.Duration, during func()
 			return
 		}
 		r.Logf("a host does not start: %v", err)
-		r.wait(r.Context(), 200*time.Millisecond)
+		wait(r.Context(), 200*time.Millisecond)
 	}
 }
 
@@ -168,7 +169,7 @@ func (r *chaosRun) stopPostgres(ctx context.Context) {
 	pid := r.postmaster()
 	_ = syscall.Kill(pid, syscall.SIGQUIT)
 	for syscall.Kill(pid, 0) == nil {
-		r.wait(context.WithoutCancel(ctx), 5*time.Millisecond)
+		wait(context.WithoutCancel(ctx), 5*time.Millisecond)
 	}
 }
 
@@ -188,19 +189,27 @@ func (r *chaosRun) fillDisk(ctx context.Context, _ int, _ time.Duration, during 
 	defer cancel()
 	// A new segment of the log needs space; some are kept for later use.
 	for range 64 {
-		if err := r.query(bounded, "SELECT pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()"); err != nil {
+		const next = "SELECT pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()"
+		if execute(bounded, r.url, next) != nil {
 			break
 		}
 	}
 	during()
-	if err := os.Remove(file); err != nil {
-		r.Errorf("emptying the disk: %v", err)
-	}
+	expect.Error(r, "emptying the disk", os.Remove(file), nil)
 	r.openPostgres()
 }
 
-func (r *chaosRun) query(ctx context.Context, statements ...string) error {
-	conn, err := pgx.Connect(ctx, r.url)
+// wait waits for a time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// execute runs statements on a connection of their own.
+func execute(ctx context.Context, url string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -224,7 +233,7 @@ func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Du
 	}
 	r.Logf("%7.1f s  %s, host %d, %v", b.began.Sub(r.began).Seconds(), b.kind, b.host, d.Round(time.Millisecond))
 	f.inflict(ctx, host, d, func() {
-		r.wait(ctx, d)
+		wait(ctx, d)
 		if f.reason != "" && *drillFor == 0 {
 			r.awaitRefusal(f, host)
 		}
@@ -247,7 +256,7 @@ func (r *chaosRun) breakOnce(ctx context.Context, d time.Duration) {
 				hosts[h].Wait()
 			}
 			r.inject(ctx, f, everything, d)
-			r.wait(ctx, d)
+			wait(ctx, d)
 			continue
 		}
 		at := i % chaosHosts
@@ -276,13 +285,16 @@ func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
 			wg.Go(func() { r.inject(ctx, f, (first+i)%chaosHosts, d) })
 		}
 		wg.Wait()
-		r.wait(ctx, aftermath+between(0, 2*time.Second))
+		wait(ctx, aftermath+between(0, 2*time.Second))
 	}
 }
 
 // postmaster returns the number of Postgres's first process.
-func (r *chaosRun) postmaster() int {
-	text, err := os.ReadFile(filepath.Join(r.data(), "postmaster.pid"))
+func (r *chaosRun) postmaster() int { return postmasterIn(r.data()) }
+
+// postmasterIn returns the number of the first process of the Postgres in a folder.
+func postmasterIn(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
 	if err != nil {
 		return 0
 	}

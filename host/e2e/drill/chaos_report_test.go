@@ -5,6 +5,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -87,9 +88,6 @@ func (r *chaosRun) brokenTimes() map[string][]brokenTime {
 // aftermath is how long after a fault its consequences are measured. No other fault begins until then.
 const aftermath = 2 * time.Second
 
-// stopped reports whether a call's host was stopped meanwhile.
-func (r *chaosRun) stopped(c *chaos.Call) bool { return r.gone(c, stopOfHost) }
-
 // gone reports whether a call's host had a fault of a kind meanwhile.
 func (r *chaosRun) gone(c *chaos.Call, kind string) bool {
 	return slices.ContainsFunc(r.broken, func(f brokenTime) bool {
@@ -112,7 +110,7 @@ func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
 func (r *chaosRun) slowestRefusal(fault brokenTime) (slowest time.Duration) {
 	for _, c := range r.history.Calls {
 		if c.Status == http.StatusServiceUnavailable && c.Began.After(fault.began) &&
-			c.Began.Before(fault.ended.Add(aftermath)) && !r.stopped(c) {
+			c.Began.Before(fault.ended.Add(aftermath)) && !r.gone(c, stopOfHost) {
 			slowest = max(slowest, c.Ended.Sub(c.Began))
 		}
 	}
@@ -171,12 +169,11 @@ func (r *chaosRun) refuseRecords(ctx context.Context, during func()) {
 
 // crash kills a process of Postgres, which makes it end all others and recover.
 func (r *chaosRun) crash(ctx context.Context, during func()) {
-	conn, err := pgx.Connect(context.WithoutCancel(ctx), r.url)
-	expect.NoError(r, err)
+	conn := expect.Value(pgx.Connect(context.WithoutCancel(ctx), r.url))(r)
 	expect.NoError(r, syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL))
 	_ = conn.Close(ctx)
 	during()
-	expect.Until(r, "Postgres to recover", func() bool { return r.query(r.Context(), "SELECT 1") == nil })
+	expect.Until(r, "Postgres to recover", func() bool { return execute(r.Context(), r.url, "SELECT 1") == nil })
 }
 
 // killSupervised kills the Postgres of a host that has it as its private one. The host alone starts it again.
@@ -186,7 +183,7 @@ func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
 	expect.NoError(r, syscall.Kill(killed, syscall.SIGKILL))
 	during()
 	expect.Until(r, "the host to start Postgres again", func() bool {
-		return r.postmaster() != killed && r.query(context.WithoutCancel(ctx), "SELECT 1") == nil
+		return r.postmaster() != killed && execute(context.WithoutCancel(ctx), r.url, "SELECT 1") == nil
 	})
 	const said = "the private Postgres has ended, and is started again"
 	expect.That(r, strings.Contains(hosttest.Logged(r.dir, said), said), "the host's log does not say that %s", said)
@@ -196,7 +193,7 @@ func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
 // must runs statements on a connection, which must succeed.
 func (r *chaosRun) must(ctx context.Context, statements ...string) {
 	r.Helper()
-	expect.NoError(r, r.query(context.WithoutCancel(ctx), statements...))
+	expect.NoError(r, execute(context.WithoutCancel(ctx), r.url, statements...))
 }
 
 // readyz returns the answer of a host's /readyz.
@@ -210,9 +207,8 @@ func (r *chaosRun) readyz(host int) (status int, text string) {
 		return 0, ""
 	}
 	defer response.Body.Close()
-	body := make([]byte, 4096)
-	n, _ := response.Body.Read(body)
-	return response.StatusCode, string(body[:n])
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
 }
 
 // awaitRefusal waits until a host says why it is not ready. If no host has a database, it refuses what needs one.
@@ -234,15 +230,14 @@ func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
 		{"POST", "/api/feedback", `{"ref":"` + ref + `","label":"fraud"}`}, {"POST", "/gdpr/subject", subject},
 		{"POST", "/gdpr/export", subject}, {"POST", "/gdpr/erase", subject}, {"POST", "/api/check", subject},
 	} {
-		request, err := http.NewRequest(call[0], r.hosts[host].address()+call[1], strings.NewReader(call[2]))
-		expect.NoError(r, err)
+		url := r.hosts[host].address() + call[1]
+		request := expect.Value(http.NewRequest(call[0], url, strings.NewReader(call[2])))(r)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/json")
 		if call[1] == "/signin" {
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
-		response, err := http.DefaultClient.Do(request)
-		expect.NoError(r, err)
+		response := expect.Value(http.DefaultClient.Do(request))(r)
 		expect.NoError(r, response.Body.Close())
 		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 			r.Errorf("%s %s: status %d, want 503 with Retry-After", call[0], call[1], response.StatusCode)

@@ -52,7 +52,7 @@ func TestChaos(t *testing.T) {
 		load.Go(func() {
 			for ctx.Err() == nil {
 				operate(ctx)
-				r.wait(ctx, time.Second)
+				wait(ctx, time.Second)
 			}
 		})
 	}
@@ -229,14 +229,7 @@ func (r *chaosRun) openPostgres() {
 		case ctx.Err() != nil:
 			panic(fmt.Sprintf("starting Postgres: %v", err))
 		}
-		r.wait(ctx, 100*time.Millisecond)
-	}
-}
-
-func (r *chaosRun) wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		wait(ctx, 100*time.Millisecond)
 	}
 }
 

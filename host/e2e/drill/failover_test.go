@@ -16,12 +16,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"assay/host/e2e/chaos"
@@ -141,12 +139,7 @@ func (d *failover) answering() bool {
 func (d *failover) accepting() bool {
 	ctx, cancel := context.WithTimeout(d.Context(), time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, d.url)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	return expect.ErrorOf(conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'drill', '')")) == nil
+	return execute(ctx, d.url, "SELECT pg_logical_emit_message(true, 'drill', '')") == nil
 }
 
 // longestGap returns the longest time without an answer since a time.
@@ -358,12 +351,7 @@ func (n *node) kill(machine bool) {
 		_ = n.cmd.Process.Kill()
 		_ = n.cmd.Wait()
 	}
-	text, err := os.ReadFile(filepath.Join(n.dir, n.name, "postmaster.pid"))
-	if err != nil {
-		return
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if pid, err := strconv.Atoi(line); err == nil {
+	if pid := postmasterIn(filepath.Join(n.dir, n.name)); pid != 0 {
 		// A child that was missed could wait for a lock of a dead one forever, and keep Postgres from starting again.
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // it starts no more children
 		for _, pid := range append([]int{pid}, childrenOf(pid)...) {

@@ -57,14 +57,12 @@ func TestSoak(t *testing.T) {
 	}
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
-		installation.Unlimited(), "soak")
-	expect.NoError(t, err)
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "soak"))(t)
 	target := bench.Target{URL: host.URL + "/api/check", Keys: []string{issued.Secret}, Bodies: bench.Bodies(bodies)}
 	var capacity bench.Figures
 	if *drillFor > 0 {
-		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)
-		expect.NoError(t, err)
+		capacity = expect.Value(bench.Saturate(t.Context(), target, 64, time.Minute))(t)
 		rate = int(0.7 * capacity.PerSecond)
 	}
 	series := make([][]float64, len(soakMetrics))
@@ -75,10 +73,9 @@ func TestSoak(t *testing.T) {
 		go func() { sampled <- smallest(ctx, host.Admin) }()
 		var figures bench.Figures
 		hosttest.Repeat(func() bool { // a busy machine may refuse all
-			figures, err = bench.Offer(t.Context(), target, rate, minute)
-			return err != nil || figures.P50 > 0
+			figures = expect.Value(bench.Offer(t.Context(), target, rate, minute))(t)
+			return figures.P50 > 0
 		})
-		expect.NoError(t, err)
 		stop()
 		for i, value := range append(<-sampled, milliseconds(figures.P50), milliseconds(figures.P99)) {
 			series[i] = append(series[i], value)

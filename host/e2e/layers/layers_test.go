@@ -62,24 +62,6 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	return facts
 }
 
-// TestDefaultLineup compares the default lineup with its layers' manifests and what their signals warrant.
-func TestDefaultLineup(t *testing.T) {
-	t.Parallel()
-	document := expect.Value(registry.DefaultLineup())(t)
-	var manifests []registry.Manifest
-	for _, item := range document.Layers {
-		text := hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer, "manifest.json"))
-		m := expect.Value(registry.ParseManifest([]byte(text)))(t)
-		manifests = append(manifests, m)
-		expect.NoError(t, item.Suits(m))
-		// The default lineup may have weights by type, the manifest has one.
-		if weight, forAll := item.Weight[""]; forAll {
-			expect.Equal(t, "weight of "+item.Layer, weight, m.DefaultWeight)
-		}
-	}
-	expect.NoError(t, document.CheckFitness(manifests))
-}
-
 // TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled.
 func TestLayersAreCompiledOnce(t *testing.T) { //nolint:paralleltest // before other tests, which could compile them
 	box := sandboxOf(t, []string{"none"})

@@ -3,7 +3,6 @@ package layers
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"assay/host/access/keyring"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
@@ -43,11 +41,9 @@ type deployment struct {
 func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := installation.QuietLog(&terminal.Terminal{Err: t.Output()})
-	keys := expect.Value(keyring.Load(filepath.Join(hosttest.SharedDir(t), "secret")))(t)
-	m, database := &deployment{t: t}, postgrestest.Database(t)
-	m.store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: database, Keys: keys,
-		Logger: log}))(t))
+	database := postgrestest.Database(t)
 	expect.NoError(t, storetest.PutInForce(t.Context(), database))
+	m := &deployment{t: t, store: hosttest.OpenStore(t, hosttest.SharedDir(t), database).Store}
 	m.ledger = storetest.Close(t, expect.Value(m.store.NewLedger(hosttest.PatientLedger))(t))
 	m.similar = reputation.NewSimilar(m.store, log)
 	lineup := expect.Value(registry.DefaultLineup())(t)
@@ -59,20 +55,14 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
 	m.checker.Deadline = time.Minute
-	plan, _ := check.PlanNamed("pro")
-	plan.Quota = 1_000_000
 	for range customers {
-		account := expect.Value(m.store.CreateAccount(t.Context(), plan))(t)
-		key := expect.Value(m.store.CreateKey(t.Context(), account, "test"))(t)
-		m.customers = append(m.customers, check.Caller{Account: account, Key: key.ID, Plan: plan})
+		m.customers = append(m.customers, storetest.NewCaller(t, m.store, storetest.Plan(t, "pro", 1_000_000)))
 	}
 	return m
 }
 
 func (m *deployment) check(customer int, fields ...check.Field) *check.Decision {
-	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
-		m.t.Error(err)
-	}
+	expect.Error(m.t, "catching up with the checks before this one", m.store.CatchUp(m.t.Context()), nil)
 	d, err := m.checker.Check(m.t.Context(), check.Request{Caller: m.customers[customer], Fields: fields})
 	if err != nil {
 		m.t.Error(err)
@@ -84,45 +74,24 @@ func (m *deployment) check(customer int, fields ...check.Field) *check.Decision 
 // score scores a value without recording it.
 func (m *deployment) score(kind entity.Type, value string) *check.Decision {
 	m.t.Helper()
-	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
-		m.t.Fatal(err)
-	}
+	expect.NoError(m.t, m.store.CatchUp(m.t.Context())) // with the checks before this one
 	var d *check.Decision
-	var incomplete string
-	if !hosttest.Repeat(func() (complete bool) { // a busy machine may not read the graph in time
+	complete := hosttest.Repeat(func() bool { // a busy machine may not read the graph in time
 		d = expect.Value(m.checker.Explain(m.t.Context(), check.Field{Type: kind, Value: value}, ""))(m.t)
-		incomplete = ""
-		for _, s := range d.Signals {
-			if strings.HasPrefix(s.Code, "host:") {
-				incomplete = s.Text
-			}
-		}
-		return incomplete == ""
-	}) {
-		m.t.Fatalf("the score of %s is incomplete: %s", value, incomplete)
-	}
+		return !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return strings.HasPrefix(s.Code, "host:") })
+	})
+	expect.Must(m.t, complete, "the score of %s is incomplete: %+v", value, d.Signals)
 	return d
 }
 
 // blockedShare returns the fact graph.blocked_share of a value, in percent.
 func (m *deployment) blockedShare(f check.Field) int {
 	m.t.Helper()
-	e, err := entity.Parse(f.Type, f.Value, "")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if err := m.store.CatchUp(m.t.Context()); err != nil {
-		m.t.Fatal(err)
-	}
-	found, err := reputation.NewGraph(m.store).Observe(m.t.Context(), e, func(string) bool { return true })
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	share, err := strconv.Atoi(found["graph.blocked_share"])
-	if err != nil {
-		m.t.Fatalf("the facts of %s lack the blocked share: %v", f.Value, found)
-	}
-	return share
+	e := storetest.Parse(m.t, f.Type, f.Value)
+	expect.NoError(m.t, m.store.CatchUp(m.t.Context()))
+	all := func(string) bool { return true }
+	found := expect.Value(reputation.NewGraph(m.store).Observe(m.t.Context(), e, all))(m.t)
+	return expect.Value(strconv.Atoi(found["graph.blocked_share"]))(m.t)
 }
 
 func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
@@ -148,12 +117,10 @@ func TestPoisoning(t *testing.T) {
 
 	// Records that no real check can create: the victims themselves were blocked.
 	for _, v := range victims {
-		e, forged := expect.Value(entity.Parse(v.Type, v.Value, ""))(t), make([]check.Record, 1000)
+		e, forged := storetest.Parse(t, v.Type, v.Value), make([]check.Record, 1000)
 		for i := range forged {
-			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
-				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
-				At: time.Now().UTC().Truncate(time.Millisecond), Revision: storetest.Revision,
-			}}
+			forged[i] = storetest.At(storetest.Decided(m.customers[attacker], e, check.Block),
+				time.Now().UTC().Truncate(time.Millisecond))
 		}
 		expect.NoError(t, m.ledger.Append(t.Context(), forged...))
 	}

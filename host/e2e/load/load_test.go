@@ -231,12 +231,12 @@ func (h *loadHost) post(body string) reply {
 	}
 	request.Header.Set("Authorization", "Bearer "+h.key)
 	request.Header.Set("Content-Type", "application/json")
+	var text []byte
 	response, err := h.client.Do(request)
-	if err != nil {
-		return reply{body: []byte(err.Error())}
+	if err == nil {
+		defer response.Body.Close()
+		text, err = io.ReadAll(response.Body)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return reply{body: []byte(err.Error())}
 	}

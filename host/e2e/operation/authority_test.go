@@ -196,11 +196,9 @@ func TestIdleHosts(t *testing.T) {
 	t.Parallel()
 	const hosts, length = 3, 5 * time.Second
 	f := hosttest.NewFleet(t, hosts)
-	_, err := f.Conn.Exec(t.Context(), `INSERT INTO audit_heads (chain, seq, hash)
+	storetest.Exec(t, f.Conn, `INSERT INTO audit_heads (chain, seq, hash)
 			SELECT n, 0, sha256(convert_to('assay audit chain ' || n || ', version 1', 'UTF8'))
-			FROM generate_series(1, 31) AS n;
-		INSERT INTO graph_progress (chain) SELECT generate_series(1, 31)`)
-	expect.NoError(t, err)
+			FROM generate_series(1, 31) AS n`, "INSERT INTO graph_progress (chain) SELECT generate_series(1, 31)")
 	var mu sync.Mutex
 	sent := map[string]int{}
 	<-time.After(3 * time.Second) // until the trees of the new chains begin, and each host knows the others

@@ -191,9 +191,8 @@ func TestFalsePositives(t *testing.T) {
 	for _, g := range append(d.Suffixes, d.TopSites...) {
 		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
 	}
-	diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
-		49}}, got, cmp.AllowUnexported(counts{}))
-	expect.That(t, diff == "", "(-want +got):\n%s", diff)
+	expect.NoDiff(t, "groups", []counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000",
+		1000 + 49 + 48, 57, 49}}, got, cmp.AllowUnexported(counts{}))
 }
 
 // Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.

@@ -229,7 +229,6 @@ func TestDefaultAddress(t *testing.T) {
 		want    string
 	}{
 		{net.IPv4(127, 0, 0, 1), 8080, false, "127.0.0.1:8081"},
-		{net.IPv4(127, 0, 0, 2), 8080, false, "127.0.0.2:8081"},
 		{net.IPv6loopback, 8080, false, "[::1]:8081"},
 		{net.IPv4zero, 8080, false, "127.0.0.1:8081"},
 		{net.IPv6zero, 443, false, "127.0.0.1:444"},

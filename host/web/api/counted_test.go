@@ -69,7 +69,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		})
 		h := c.hosts[i%2].Swap(startRepeatHost(t, url)) // cut off: what the database has received goes on
 		h.proxy.Set(nil, true)
-		h.stop()
+		h.stop(t)
 	}
 	clients.Wait()
 
@@ -203,7 +203,7 @@ type repeatHost struct {
 	server *Server
 }
 
-// startRepeatHost starts a host that scores by the length of a name.
+// startRepeatHost starts a host without layers.
 func startRepeatHost(t *testing.T, url string) *repeatHost {
 	t.Helper()
 	h := &repeatHost{proxy: storetest.NewProxy(t, url)}
@@ -211,34 +211,23 @@ func startRepeatHost(t *testing.T, url string) *repeatHost {
 	ledger := storetest.Close(t, expect.Value(s.NewLedger(store.LedgerConfig{}))(t))
 	t.Cleanup(func() { h.proxy.Set(nil, false) }) // the ledger settles what is in doubt
 	live := &check.Live{}
-	everywhere := check.ByType{entity.Domain: 1, entity.Email: 1, entity.Phone: 1, entity.IBAN: 1}
-	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, []check.Member{{
-		Name: "layer", Version: "1.0.0", Weight: everywhere, Range: check.Range{0, 100}, Entities: entity.Types(),
-		Layer: fixedLayer{},
-	}}))
+	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, nil))
 	checker := &check.Checker{Live: live, Ledger: ledger, Observer: unobserved{}, Now: time.Now, Deadline: time.Minute}
 	listener := listen(t)
 	h.addr = listener.Addr().String()
 	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage})
 	served := h.server.serveAside(listener)
 	t.Cleanup(func() {
-		h.stop()
+		h.stop(t)
 		expect.NoError(t, storetest.Receive(t, "a host to end", served))
 	})
 	return h
 }
 
 // stop stops the server without waiting for its requests.
-func (h *repeatHost) stop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = h.server.Shutdown(ctx) // it is over already
-}
-
-type fixedLayer struct{}
-
-func (fixedLayer) Score(context.Context, check.Input) (check.Result, error) {
-	return check.Result{Score: 50, Signals: []check.Signal{{Points: 50, Code: "a:b:c", Text: "Found"}}}, nil
+func (h *repeatHost) stop(t *testing.T) {
+	t.Helper()
+	_ = h.server.Shutdown(expect.Ended(t))
 }
 
 type unobserved struct{}

@@ -168,9 +168,8 @@ func TestBrokenExport(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Decisions: brokenPages{&decisions{}}, EventSlots: admission.NewShares(1)})
 	for range 2 {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
-		expect.NoError(t, err)
+		request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody))(t)
 		request.Header.Set("Authorization", "Bearer "+goodKey)
 		response, err := http.DefaultClient.Do(request)
 		expect.Must(t, err == nil && response.StatusCode == http.StatusOK, "%v, %v", response, err)

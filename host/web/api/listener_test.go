@@ -145,9 +145,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	c := s.dial(t)
 	expect.Value(io.WriteString(c, head+length+"\r\n"+exampleBody))(t)
 	<-hold.entered
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	expect.Error(t, "Shutdown", s.Shutdown(ctx), context.Canceled)
+	expect.Error(t, "Shutdown", s.Shutdown(expect.Ended(t)), context.Canceled)
 	// The check's context has ended too, so the check gets a response.
 	replies := readReplies(t, c)
 	expect.That(t, len(replies) == 1 && replies[0].status == 500, "the running check got %v", replies)

@@ -8,12 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/access/apikey"
 	"assay/host/check"
-	"assay/host/customer/billing"
 	"assay/host/customer/decision"
-	"assay/host/customer/override"
-	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/storetest"
@@ -188,103 +184,69 @@ func TestFailingWebhook(t *testing.T) {
 	s.paths(t, "jane@example.org", "Your webhook was disabled")
 }
 
-// unreadable is a store whose method with a name fails.
-type unreadable struct {
+// uncounted is a store that cannot count checks when told to.
+type uncounted struct {
 	Store
 
-	name *atomic.Value
+	now *atomic.Bool
 }
 
-// unless fails if the method is the one that cannot read.
-func unless[T any](u unreadable, method string) func(T, error) (T, error) {
-	return func(value T, err error) (T, error) {
-		if u.name.Load() == method {
-			return *new(T), errors.New("the secret reason")
-		}
-		return value, err
+func (u uncounted) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	if u.now.Load() {
+		return nil, errors.New("the secret reason")
 	}
+	return u.Store.CountDays(ctx, c, from, until)
 }
 
-func (u unreadable) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
-	return unless[[]decision.Count](u, "CountDays")(u.Store.CountDays(ctx, c, from, until))
-}
-
-func (u unreadable) RecentEvents(ctx context.Context, account, state string, below int64, limit int) (
-	[]webhook.Event, error) {
-	return unless[[]webhook.Event](u, "RecentEvents")(u.Store.RecentEvents(ctx, account, state, below, limit))
-}
-
-func (u unreadable) CodeIssuedAt(ctx context.Context, account string) (time.Time, error) {
-	return unless[time.Time](u, "CodeIssuedAt")(u.Store.CodeIssuedAt(ctx, account))
-}
-
-func (u unreadable) Keys(ctx context.Context, account string) ([]apikey.Key, error) {
-	return unless[[]apikey.Key](u, "Keys")(u.Store.Keys(ctx, account))
-}
-
-func (u unreadable) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
-	return unless[*decision.Page](u, "SearchChecks")(u.Store.SearchChecks(ctx, c, q))
-}
-
-func (u unreadable) MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
-	return unless[*decision.Usage](u, "MonthlyUsage")(u.Store.MonthlyUsage(ctx, c, month))
-}
-
-func (u unreadable) Overrides(ctx context.Context, account string) ([]override.Listed, error) {
-	return unless[[]override.Listed](u, "Overrides")(u.Store.Overrides(ctx, account))
-}
-
-func (u unreadable) Requests(ctx context.Context, c check.Caller) ([]*privacy.Request, error) {
-	return unless[[]*privacy.Request](u, "Requests")(u.Store.Requests(ctx, c))
-}
-
-func (u unreadable) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
-	return unless[billing.Subscription](u, "Subscription")(u.Store.Subscription(ctx, account))
-}
-
-func (u unreadable) Refunds(ctx context.Context, account string) ([]billing.Refund, error) {
-	return unless[[]billing.Refund](u, "Refunds")(u.Store.Refunds(ctx, account))
-}
-
-// TestFailedPanels checks that a page shows its other panels if one cannot be read, and fails as a whole in an outage.
+// TestFailedPanels checks that a page shows its other panels if one cannot be read, because the database lacks a column
+// that it needs, and fails as a whole in an outage.
 func TestFailedPanels(t *testing.T) {
 	t.Parallel()
-	var outage atomic.Bool
-	var name atomic.Value
+	var outage, miscounts atomic.Bool
 	s := serve(t, func(c *Config) {
-		c.Store = unreadable{c.Store, &name}
+		c.Store = uncounted{c.Store, &miscounts}
 		c.Outage = func(error) bool { return outage.Load() }
 	})
 	v, key := s.customer(t, "starter")
 	s.record(t, key, entity.Email, "jane.doe@example.com", check.Allow)
-	for _, test := range []struct{ page, method, others string }{
-		{"", "CountDays", "Recent checks"},
-		{"", "Keys", "Recent checks"},
-		{"", "SearchChecks", "Checks by verdict"},
-		{"/checks", "SearchChecks", "Find checks"},
-		{"/checks", "Keys", "chk_"},
-		{"/usage", "MonthlyUsage", "Month (UTC)"},
-		{"/keys", "Keys", "New key"},
-		{"/webhooks", "RecentEvents", "Webhook URL"},
-		{"/overrides", "Overrides", "Set a verdict in advance"},
-		{"/privacy", "Requests", "Find a subject"},
-		{"/plan", "Subscription", "You are on Starter"},
-		{"/plan", "Refunds", "You are on Starter"},
-		{"/account", "CodeIssuedAt", "Signed-in browsers"},
-	} {
-		path := "/dashboard" + test.page
-		name.Store(test.method)
-		v.get(path).is(200, test.others)
-		expect.That(t, strings.Count(v.at.body, " could not be loaded. The rest") == 1 && !strings.Contains(v.at.body,
-			"secret reason") && strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`), "%s without %s: %s",
-			path, test.method, words(v.at.root))
-		expect.That(t, test.page != "/plan" || test.method != "Subscription" ||
-			!strings.Contains(v.at.body, "Subscribe to"), "a plan is for sale although the account may have one")
+	without := func(what, page, others string) {
+		t.Helper()
+		path := "/dashboard" + page
+		v.get(path).is(200, others)
+		expect.That(t, strings.Count(v.at.body, " could not be loaded. The rest") == 1 &&
+			strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`), "%s without %s: %s", path, what,
+			words(v.at.root))
+		v.lacks("secret reason", "does not exist")
 	}
-	name.Store("Keys") // only their names are missing
-	v.get("/dashboard/usage").is(200, "total key_")
+	miscounts.Store(true)
+	without("counts", "", "Recent checks")
+	miscounts.Store(false)
+	db := storetest.Session(t, s.database)
+	for _, test := range []struct{ page, table, column, others string }{
+		{"", "key_uses", "used_at", "Recent checks"},
+		{"", "audit_records", "revision", "Checks by verdict"},
+		{"/checks", "audit_records", "revision", "Find checks"},
+		{"/checks", "key_uses", "used_at", "chk_"},
+		{"/usage", "quota_usage", "quota", "Month (UTC)"},
+		{"/keys", "key_uses", "used_at", "New key"},
+		{"/webhooks", "webhook_events", "settled_at", "Webhook URL"},
+		{"/overrides", "overrides", "sealed_reason", "Set a verdict in advance"},
+		{"/privacy", "subject_requests", "since", "Find a subject"},
+		{"/plan", "billing_subscriptions", "changed_at", "You are on Starter"},
+		{"/plan", "billing_refunds", "found_at", "You are on Starter"},
+		{"/account", "sign_in_codes", "issued_at", "Signed-in browsers"},
+	} {
+		rename := "ALTER TABLE " + test.table + " RENAME COLUMN "
+		storetest.Exec(t, db, rename+test.column+" TO gone")
+		without(test.table+"."+test.column, test.page, test.others)
+		if test.table == "billing_subscriptions" {
+			v.lacks("Subscribe to") // the account may have a plan
+		}
+		storetest.Exec(t, db, rename+"gone TO "+test.column)
+	}
+	storetest.Exec(t, db, "ALTER TABLE key_uses RENAME COLUMN used_at TO gone")
+	v.get("/dashboard/usage").is(200, "total key_") // only their names are missing
 	outage.Store(true)
-	name.Store("CountDays")
 	v.get("/dashboard").is(503, "The database is not available")
 }
 
