@@ -168,7 +168,7 @@ func TestPruneWebhooks(t *testing.T) {
 			WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref`).Scan(t.Context(), &held))
 		return strings.Join(held, " ")
 	}
-	clock.advance(t, 72*time.Hour-65*time.Second) // the event was created 64 s ago
+	clock.advance(t, 72*time.Hour-65*time.Second)                            // the event was created 64 s ago
 	s.now = func() time.Time { return s.hostNow().Add(31 * 24 * time.Hour) } // the database's clock was wrong
 	got, want := prune(), ref+" "+waiting
 	s.now = s.hostNow
