@@ -206,7 +206,7 @@ func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.
 		return l, false, err
 	}
 	a, err := p.Follower.verifier.VerifyCandidate(ctx, c.Signed)
-	if err == nil && a.Trial != nil {
+	if inForce, _ := p.Follower.InForce(); a.Trial != nil && a.Lineup == inForce.Lineup {
 		return *a.Trial, true, nil // the lineup of the other accounts stays
 	}
 	return a.Document, true, err

@@ -132,6 +132,9 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	h.change(t, Proposal{Lineup: trial})
 	h.follow(t, trial.Revision)
 	expect.Equal(t, "modules read since the canary was prepared", reads.Load()-before, 0)
+	both := Proposal{Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5}}
+	expect.Equal(t, "report on a lineup that changes with its canary", string(h.offer(t, "cand_3", both).Report),
+		`{"layers": 1}`)
 }
 
 // A candidate that is withdrawn, that expires, that is only measured or that cannot be opened is closed.
