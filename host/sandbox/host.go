@@ -231,9 +231,15 @@ func (c *call) signal(points int32, code, text []byte) {
 			"%s: a signal is worth %d points, and its manifest promises %d", declared.Code, points, declared.Points)
 		return
 	}
-	if declared.Warrants == registry.WarrantsReview && int(points) > declared.Points {
+	worth := int(points)
+	for _, earlier := range c.signals {
+		if earlier.Code == declared.Code {
+			worth += earlier.Points
+		}
+	}
+	if declared.Warrants == registry.WarrantsReview && worth > declared.Points {
 		c.reject("a signal that warrants a review is worth more points than its manifest says",
-			"%s: a signal is worth %d points, and its manifest says %d", declared.Code, points, declared.Points)
+			"%s: it is worth %d points, and its manifest says %d", declared.Code, worth, declared.Points)
 		return
 	}
 	kept := text[:min(len(text), sdk.MaxTextBytes+1)]
