@@ -248,7 +248,7 @@ func (c *call) signal(points int32, code, text []byte) {
 	if len(kept) > sdk.MaxTextBytes {
 		c.plugin.cut.Do(func() {
 			c.plugin.log.Warn("a layer's text is too long and was cut; further ones are not logged", "plugin",
-				c.plugin.module.Ref(), "signal", declared.Code, "bytes", len(text))
+				c.plugin.module.Ref(), "signal", declared.Code) // its length could spell a customer's value
 		})
 	}
 	if err := sdk.ValidText(copied); err != nil {
