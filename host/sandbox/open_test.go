@@ -278,6 +278,14 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
 			c.want)
 	})
+	calling := func(call []byte) func(g *guest) []byte {
+		return func(g *guest) []byte {
+			g.tables, g.elements = [][]byte{functionTable(1, 1)}, [][]byte{activeElements(fnFact)}
+			return concat(g.text("x"), i32Const(0), i32Const(0), call, opDrop)
+		}
+	}
+	expect.Equal(t, "fuel of an indirect call, which has one more instruction", fuel(calling(callTable(0, fnFact))),
+		fuel(calling(callFunc(fnFact)))+1)
 	t.Run("fact", func(t *testing.T) {
 		t.Parallel()
 		g := newGuest()
