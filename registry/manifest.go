@@ -218,6 +218,9 @@ func (m Manifest) validate() error {
 			bad("%w", err)
 		}
 	}
+	if repeated, ok := firstRepeated(m.Threats); ok {
+		bad("threats contains %q twice", repeated)
+	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
 			names := strings.Split(fmt.Sprintf("%s", sdk.Threats()), " ")
@@ -287,15 +290,15 @@ func validWeight(w float64) error {
 	return nil
 }
 
-func firstRepeated(names []string) (string, bool) {
-	seen := map[string]bool{}
+func firstRepeated[T comparable](names []T) (name T, repeated bool) {
+	seen := map[T]bool{}
 	for _, n := range names {
 		if seen[n] {
 			return n, true
 		}
 		seen[n] = true
 	}
-	return "", false
+	return name, false
 }
 
 // decodeStrict decodes one JSON document of at most limit bytes as I-JSON (RFC 7493): no duplicate names, exact case,

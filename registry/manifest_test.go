@@ -127,6 +127,7 @@ func TestManifestFields(t *testing.T) {
 		{"longest fact", "facts", []string{"a." + strings.Repeat("x", 62)}, ""},
 		{"a fact too long", "facts", []string{"a." + strings.Repeat("x", 63)}, "facts"},
 		{"a fact without a dot", "facts", []string{"domain"}, `facts contains "domain"`},
+		{"a threat twice", "threats", []string{"scam", "scam"}, `threats contains "scam" twice`},
 		{"a fact twice", "facts", []string{"a.b", "a.c", "a.b"}, `facts contains "a.b" twice`},
 
 		{"a bad code", "signals", []any{signal("a:b", "One")}, "signals"},

@@ -128,15 +128,27 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 		Signal
 		weight float64
 	}
-	n := 0
-	for _, o := range outcomes {
-		n += len(o.Signals)
-	}
-	all := make([]weighted, 0, n)
+	var accusing []string // in order
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
+			if verdict != Allow && o.Weight*float64(s.Points) > 0 {
+				accusing = append(accusing, s.Code)
+			}
+		}
+	}
+	slices.Sort(accusing)
+	var all []weighted
+	for _, o := range outcomes {
+		yields := map[string]bool{} // by code, because a layer may emit one often
+		for _, s := range o.Signals {
 			weight := o.Weight * float64(s.Points) / 100
-			if weight != 0 && (verdict != Allow || math.Abs(weight) >= minAllowedWeight) {
+			if weight == 0 || verdict == Allow && math.Abs(weight) < minAllowedWeight {
+				continue
+			}
+			if _, known := yields[s.Code]; !known && len(s.YieldsTo) > 0 {
+				yields[s.Code] = s.yieldsToAny(accusing)
+			}
+			if !yields[s.Code] {
 				all = append(all, weighted{s, weight})
 			}
 		}
@@ -147,20 +159,18 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 		}
 		return cmp.Compare(b.weight, a.weight)
 	})
-	signals := make([]Signal, 0, len(all))
-	for _, w := range all {
-		contradicts := func(other weighted) bool { return other.weight > 0 && w.yieldsTo(other.Code) }
-		if verdict == Allow || !slices.ContainsFunc(all, contradicts) {
-			signals = append(signals, w.Signal)
-		}
+	signals := make([]Signal, len(all))
+	for i, w := range all {
+		signals[i] = w.Signal
 	}
 	return signals
 }
 
-// yieldsTo reports whether answers leave a signal out next to one with the code.
-func (s Signal) yieldsTo(code string) bool {
+// yieldsToAny reports whether answers leave a signal out next to one with any of the codes, which are in order.
+func (s Signal) yieldsToAny(codes []string) bool {
 	return slices.ContainsFunc(s.YieldsTo, func(to string) bool {
-		return to == code || strings.HasSuffix(to, ":") && strings.HasPrefix(code, to)
+		i, found := slices.BinarySearch(codes, to)
+		return found || i < len(codes) && strings.HasSuffix(to, ":") && strings.HasPrefix(codes[i], to)
 	})
 }
 

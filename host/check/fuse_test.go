@@ -172,6 +172,18 @@ func TestSignalsThatYield(t *testing.T) {
 	})
 }
 
+// A layer may emit a signal that yields to many codes often: each code is looked up once. All comparisons would take
+// longer than a test may.
+func TestSignalsThatYieldToMany(t *testing.T) {
+	t.Parallel()
+	many := scored("many", 2, 20)
+	odd := sig(20, "style:name:odd")
+	odd.YieldsTo = slices.Repeat([]string{"t:"}, 100_000)
+	many.Signals = slices.Repeat([]check.Signal{odd}, 64)
+	got := check.Fuse(5, bands, slices.Repeat([]check.Outcome{many}, 16))
+	expect.Equal(t, "signals", len(got.Signals), 16*64)
+}
+
 // Light signals are left out for an allow verdict only.
 func TestLightSignals(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func (f *Follower) Degraded() []string {
 		problems = append(problems, fmt.Sprintf("%s was refused here, and revision %d stays in force: "+
 			"`assay lineup hosts` says why", what, f.state.Revision))
 	}
-	for _, layer := range f.verifier.revoked(f.inForce) {
+	for _, layer := range f.verifier.revoked(f.inForce.Layers()) {
 		problems = append(problems, fmt.Sprintf("layer %s is in force, although the trust file revokes its plugin",
 			layer))
 	}

@@ -1,6 +1,7 @@
 package lineup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,7 +40,7 @@ func (p *Past) With(ctx context.Context, account string, revision int64, f func(
 func (p *Past) with(ctx context.Context, revision int64, f func(*check.Lineup) error) error {
 	inForce, _ := p.follower.InForce()
 	_, document, err := p.follower.verifier.Earlier(ctx, inForce.Activation, revision)
-	if err != nil {
+	if err = cmp.Or(err, p.follower.verifier.refuseRevoked(document.Layers)); err != nil {
 		return fmt.Errorf("opening lineup revision %d: %w", revision, err)
 	}
 	l, plugins, err := p.follower.open.openLineup(ctx, revision, document)

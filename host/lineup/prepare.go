@@ -192,24 +192,24 @@ func (p *Preparer) open(ctx context.Context, document registry.LineupDocument) (
 func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.LineupDocument, keep bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	text := []byte(c.Document)
+	v, text := p.Follower.verifier, []byte(c.Document)
 	switch {
 	case c.Signed == "":
 		if l, err = registry.OpenLineup(text, registry.LineupHash(text)); err == nil {
 			err = p.Follower.runs(l)
 		}
-		return l, false, err
 	case activation.IsMeasurement(c.Signed):
-		if text, err = p.Follower.verifier.Trust.OpenMeasurement(c.Signed); err == nil {
+		if text, err = v.Trust.OpenMeasurement(c.Signed); err == nil {
 			l, err = registry.OpenLineup(text, registry.LineupHash(text))
 		}
-		return l, false, err
+	default:
+		a, err := v.VerifyCandidate(ctx, c.Signed)
+		if inForce, _ := p.Follower.InForce(); a.Trial != nil && a.Lineup == inForce.Lineup {
+			return *a.Trial, true, err // the lineup of the other accounts stays
+		}
+		return a.Document, true, err
 	}
-	a, err := p.Follower.verifier.VerifyCandidate(ctx, c.Signed)
-	if err == nil && a.Trial != nil {
-		return *a.Trial, true, nil // the lineup of the other accounts stays
-	}
-	return a.Document, true, err
+	return l, false, cmp.Or(err, v.refuseRevoked(l.Layers))
 }
 
 // runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs

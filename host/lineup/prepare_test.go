@@ -132,6 +132,9 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	h.change(t, Proposal{Lineup: trial})
 	h.follow(t, trial.Revision)
 	expect.Equal(t, "modules read since the canary was prepared", reads.Load()-before, 0)
+	both := Proposal{Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5}}
+	expect.Equal(t, "report on a lineup that changes with its canary", string(h.offer(t, "cand_3", both).Report),
+		`{"layers": 1}`)
 }
 
 // A candidate that is withdrawn, that expires, that is only measured or that cannot be opened is closed.
@@ -341,7 +344,8 @@ func TestForgedAnswer(t *testing.T) {
 	expect.Equal(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
 }
 
-// A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again.
+// A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again, and neither
+// measurements nor explanations run it.
 func TestRevokedPlugin(t *testing.T) {
 	t.Parallel()
 	h, probe := newHost(t, postgrestest.Database(t)), module(t, "probe", "1.0.0", 10)
@@ -354,6 +358,12 @@ func TestRevokedPlugin(t *testing.T) {
 		strings.Contains(got.Reason, "refused, revoked plugin: the trust file revokes probe@1.0.0"),
 		"with the plugin: %s, %s", got.Progress, got.Reason)
 	expect.Equal(t, "without the plugin", h.propose(t, "cand_2", lineupOf(-2, "second@1.0.0")).Progress, fleet.Ready)
+	got = h.measure(t, "cand_3", lineupOf(-2, "probe@1.0.0"))
+	expect.That(t, strings.Contains(got.Reason, "revokes probe@1.0.0"), "measured: %s, %s", got.Progress, got.Reason)
+	text := h.canonical(t, lineupOf(-2, "probe@1.0.0"))
+	h.wantAnswer(t, "reweighed", fleet.Candidate{Document: text}, "revokes probe@1.0.0")
+	expect.ErrorText(t, "explaining", NewPast(h.follower, time.Minute).With(t.Context(), "a", h.last(t).Lineup.Revision,
+		nil), "revokes probe@1.0.0")
 	h.follow(t, h.last(t).Lineup.Revision)
 	expect.Equal(t, "degraded", strings.Join(h.follower.Degraded(), "\n"),
 		"layer probe@1.0.0 is in force, although the trust file revokes its plugin")

@@ -154,7 +154,7 @@ func TestTampering(t *testing.T) {
 			l.Layers[0].Mode = registry.ModeShadow
 			a := next(x.numbered(t, 1), x.storeLineup(t, l))
 			x.insert(t, sign(a, hostKey), a)
-		}, "but this host ran activation 3"},
+		}, "may not sign number 4 after 1"},
 		"a host's shadow of another activation of that number": {func(t *testing.T) {
 			l := lineupOf(-1, "probe@1.0.0")
 			other := x.numbered(t, 1)

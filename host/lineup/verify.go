@@ -1,6 +1,7 @@
 package lineup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,25 +75,26 @@ func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified
 		return Verified{}, err
 	}
 	verified, err := v.verify(ctx, s)
-	if err != nil {
-		return Verified{}, err
-	}
-	if revoked := v.revoked(verified); len(revoked) > 0 {
-		return Verified{}, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s",
-			strings.Join(revoked, ", "))
-	}
-	return verified, nil
+	return verified, cmp.Or(err, v.refuseRevoked(verified.Layers()))
 }
 
-// revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force keeps scoring
-// until an operator takes it out: a mistake in a file must not stop all checks.
-func (v *Verifier) revoked(a Verified) (layers []string) {
-	for _, layer := range a.Layers() {
-		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(layers, layer.Layer) {
-			layers = append(layers, layer.Layer)
+// refuseRevoked fails if the trust file revokes the plugin of one of the layers.
+func (v *Verifier) refuseRevoked(layers []registry.LineupLayer) error {
+	if revoked := v.revoked(layers); len(revoked) > 0 {
+		return registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", strings.Join(revoked, ", "))
+	}
+	return nil
+}
+
+// revoked names those of the layers whose plugins the trust file revokes. One that is in force keeps scoring until an
+// operator takes it out: a mistake in a file must not stop all checks.
+func (v *Verifier) revoked(layers []registry.LineupLayer) (names []string) {
+	for _, layer := range layers {
+		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(names, layer.Layer) {
+			names = append(names, layer.Layer)
 		}
 	}
-	return layers
+	return names
 }
 
 func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Verified, err error) {

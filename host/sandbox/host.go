@@ -133,7 +133,11 @@ func (p *Plugin) exportHost(ctx context.Context) error {
 		b := p.engine.NewHostModuleBuilder(module)
 		for name, f := range functions {
 			params, results := engineTypes(f.Params), engineTypes(f.Results)
-			b.NewFunctionBuilder().WithGoModuleFunction(f.run, params, results).Export(name)
+			run := func(ctx context.Context, m api.Module, stack []uint64) {
+				callOf(ctx).fuel.charge(meter.ImportCost) // here, because a guest may call it indirectly
+				f.run(ctx, m, stack)
+			}
+			b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(run), params, results).Export(name)
 		}
 		if _, err := b.Instantiate(ctx); err != nil {
 			return err
@@ -188,10 +192,8 @@ func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 
 // fact returns the value of a fact. A fact that the manifest does not declare is absent.
 func (c *call) fact(name []byte) (string, bool) {
-	for _, declared := range c.plugin.module.Manifest.Facts { // too few for a map to be faster
-		if declared == string(name) {
-			return c.facts.Get(declared)
-		}
+	if declared, ok := c.plugin.facts[string(name)]; ok {
+		return c.facts.Get(declared)
 	}
 	return "", false
 }
@@ -204,36 +206,38 @@ func hostSignal(ctx context.Context, m api.Module, stack []uint64) {
 }
 
 func (c *call) signal(points int32, code, text []byte) {
+	switch {
+	case c.violation != nil: // only the first one counts
+	case len(c.signals) == sdk.MaxSignals:
+		c.reject("too many signals", "more than %d signals", sdk.MaxSignals)
+	case points < -sdk.MaxPoints || points > sdk.MaxPoints:
+		c.reject("a signal is worth too many points", "signal %q is worth %d points, outside -%d to %d",
+			clip(code), points, sdk.MaxPoints, sdk.MaxPoints)
+	case len(code) > sdk.MaxCodeBytes:
+		c.reject("a signal's code is too long", "a signal code of %d bytes is longer than %d", len(code),
+			sdk.MaxCodeBytes)
+	}
 	if c.violation != nil {
 		return
 	}
-	if len(c.signals) == sdk.MaxSignals {
-		c.reject("too many signals", "more than %d signals", sdk.MaxSignals)
-		return
-	}
-	if points < -sdk.MaxPoints || points > sdk.MaxPoints {
-		c.reject("a signal is worth too many points", "signal %q is worth %d points, outside -%d to %d",
-			clip(code), points, sdk.MaxPoints, sdk.MaxPoints)
-		return
-	}
-	if len(code) > sdk.MaxCodeBytes {
-		c.reject("a signal's code is too long", "a signal code of %d bytes is longer than %d", len(code),
-			sdk.MaxCodeBytes)
-		return
-	}
 	declared, ok := c.plugin.codes[string(code)]
-	if !ok {
-		c.reject("the manifest does not declare the signal", "the manifest declares no signal code %q", clip(code))
-		return
+	worth := int(points)
+	for _, earlier := range c.signals {
+		if earlier.Code == declared.Code {
+			worth += earlier.Points
+		}
 	}
-	if declared.Points != 0 && int(points) < declared.Points {
+	switch {
+	case !ok:
+		c.reject("the manifest does not declare the signal", "the manifest declares no signal code %q", clip(code))
+	case declared.Points != 0 && int(points) < declared.Points:
 		c.reject("a signal is worth fewer points than its manifest promises",
 			"%s: a signal is worth %d points, and its manifest promises %d", declared.Code, points, declared.Points)
-		return
-	}
-	if declared.Warrants == registry.WarrantsReview && int(points) > declared.Points {
+	case declared.Warrants == registry.WarrantsReview && worth > declared.Points:
 		c.reject("a signal that warrants a review is worth more points than its manifest says",
-			"%s: a signal is worth %d points, and its manifest says %d", declared.Code, points, declared.Points)
+			"%s: it is worth %d points, and its manifest says %d", declared.Code, worth, declared.Points)
+	}
+	if c.violation != nil {
 		return
 	}
 	kept := text[:min(len(text), sdk.MaxTextBytes+1)]
@@ -242,7 +246,7 @@ func (c *call) signal(points int32, code, text []byte) {
 	if len(kept) > sdk.MaxTextBytes {
 		c.plugin.cut.Do(func() {
 			c.plugin.log.Warn("a layer's text is too long and was cut; further ones are not logged", "plugin",
-				c.plugin.module.Ref(), "signal", declared.Code, "bytes", len(text))
+				c.plugin.module.Ref(), "signal", declared.Code) // its length could spell a customer's value
 		})
 	}
 	if err := sdk.ValidText(copied); err != nil {

@@ -141,6 +141,7 @@ func TestPointsAndManifest(t *testing.T) {
 	reviewing := map[string]any{"class": "finding", "signals": []map[string]any{{"code": codeOne, "text": "One",
 		"points": 60, "warrants": "review", "threat": "scam"}, {"code": codeTwo, "text": "Two"}}}
 	const tooFew, takePoints = "fewer points than its manifest promises", "other signals take points"
+	const tooMany = "more points than its manifest says"
 	type testCase struct {
 		declared map[string]any
 		signals  []points
@@ -166,7 +167,8 @@ func TestPointsAndManifest(t *testing.T) {
 		"others take a surplus":    {promising, []points{{codeOne, 75}, {codeTwo, -15}}, 60, ""},
 		"others take points":       {promising, []points{{codeOne, 75}, {codeTwo, -16}}, 0, takePoints},
 		"a review, as promised":    {reviewing, []points{{codeOne, 60}, {codeTwo, 5}}, 65, ""},
-		"more than a review":       {reviewing, []points{{codeOne, 61}}, 0, "more points than its manifest says"},
+		"more than a review":       {reviewing, []points{{codeOne, 61}}, 0, tooMany},
+		"a review twice":           {reviewing, []points{{codeOne, 60}, {codeOne, 60}}, 0, tooMany},
 		"one emission falls short": {promising, []points{{codeOne, 60}, {codeOne, 20}}, 0, tooFew},
 	}, func(t *testing.T, c testCase) {
 		m := manifest()
@@ -276,6 +278,14 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
 			c.want)
 	})
+	calling := func(call []byte) func(g *guest) []byte {
+		return func(g *guest) []byte {
+			g.tables, g.elements = [][]byte{functionTable(1, 1)}, [][]byte{activeElements(fnFact)}
+			return concat(g.text("x"), i32Const(0), i32Const(0), call, opDrop)
+		}
+	}
+	expect.Equal(t, "fuel of an indirect call, which has one more instruction", fuel(calling(callTable(0, fnFact))),
+		fuel(calling(callFunc(fnFact)))+1)
 	t.Run("fact", func(t *testing.T) {
 		t.Parallel()
 		g := newGuest()

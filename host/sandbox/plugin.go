@@ -26,6 +26,7 @@ type Plugin struct {
 	bounds   bounds       // of one call
 	clocks   clocks
 	codes    map[string]registry.SignalText // the signals that the manifest declares, by code
+	facts    map[string]string              // the names of the facts that it declares
 	cut      sync.Once                      // logs that a text was cut
 	lowest   int                            // of the manifest's score range
 	highest  int
@@ -36,11 +37,14 @@ var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
-		codes: map[string]registry.SignalText{},
-		log:   cfg.Logger, clocks: clocks{time.Now, threadTime}}
+		codes: map[string]registry.SignalText{}, facts: map[string]string{},
+		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
 	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s
+	}
+	for _, name := range m.Manifest.Facts {
+		p.facts[name] = name // so that no call allocates the name
 	}
 	p.pool = newPool(cfg.Instances, p.instantiate, func(err error) {
 		p.log.Error("layer instance cannot be replaced", "plugin", m.Ref(), "error", err)

@@ -250,6 +250,17 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 	})
 }
 
+// The log says that a text was cut, but not at which length, which the guest can choose.
+func TestLogOfACutText(t *testing.T) {
+	t.Parallel()
+	log, out := logged()
+	g := newGuest()
+	m := pack(t, g.scoring(g.signal(1, codeOne, strings.Repeat("x", 4711)), returnScored).encode(), manifest())
+	p := openIn(t, New(Config{Instances: 1, Logger: log}), m)
+	expect.NoError(t, expect.ErrorOf(p.Score(t.Context(), facts(testEntity, ""))))
+	expect.That(t, strings.Contains(out.String(), "was cut") && !strings.Contains(out.String(), "4711"), "log: %s", out)
+}
+
 // A failure's own text is one of the host's sentences. What the guest can choose is in the details for its author only.
 func TestFailureTextIsTheHosts(t *testing.T) {
 	t.Parallel()

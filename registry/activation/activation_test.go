@@ -265,6 +265,10 @@ func TestPermit(t *testing.T) {
 			to.Lineup.Revision = 3
 		}
 		expect.Outcome(t, name, activation.Permit(activation.Host, from, to), test.reason)
+		far, builtIn := to, to
+		far.Number, builtIn.Author = 3, activation.BuiltIn
+		expect.ErrorText(t, "far, "+name, activation.Permit(activation.Host, from, far), "number 3 after 1")
+		expect.ErrorText(t, "built-in, "+name, activation.Permit(activation.Host, from, builtIn), "as built-in")
 		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
 		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
 	}

@@ -225,7 +225,7 @@ type Step struct {
 
 // Permit reports an error unless a key with the role may sign the step from one activation to the next. A host may
 // withdraw a canary, or move one layer that is not required from live to shadow: an attacker who takes over a host
-// cannot change anything else with its key.
+// cannot change anything else with its key, and not use up the numbers, which must rise.
 func Permit(role Role, from, to Step) error {
 	switch role {
 	case Operator:
@@ -233,6 +233,9 @@ func Permit(role Role, from, to Step) error {
 	case Host:
 	default:
 		return fmt.Errorf("a key with the role %q may not sign activations", role)
+	}
+	if to.Author == BuiltIn || to.Number != from.Number+1 {
+		return fmt.Errorf("a host's key may not sign number %d after %d as %s", to.Number, from.Number, to.Author)
 	}
 	if to.Canary != nil && (from.Canary == nil || *to.Canary != *from.Canary) {
 		return errors.New("a host's key may not start or change a canary")

@@ -161,16 +161,17 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	for _, fact := range got.Read {
 		expect.That(t, slices.Contains(s.Manifest.Facts, fact), "fact %s is read but not declared", fact)
 	}
-	warranted := 0
+	warranted, worth := 0, map[string]int{}
 	for _, signal := range got.Signals {
+		worth[signal.Code] += signal.Points
 		at := slices.IndexFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code })
 		if at < 0 {
 			t.Errorf("signal %s is raised but not declared", signal.Code)
 			continue
 		}
 		declared := s.Manifest.Signals[at]
-		expect.That(t, declared.Warrants != registry.WarrantsReview || signal.Points <= declared.Points,
-			"signal %s is raised with %d points, and warrants a review with %d", signal.Code, signal.Points,
+		expect.That(t, declared.Warrants != registry.WarrantsReview || worth[signal.Code] <= declared.Points,
+			"signal %s is raised with %d points, and warrants a review with %d", signal.Code, worth[signal.Code],
 			declared.Points)
 		expect.That(t, declared.Points == 0 || signal.Points >= declared.Points,
 			"signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points, declared.Points)

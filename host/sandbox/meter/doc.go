@@ -34,7 +34,7 @@
 //   - Entering a function costs 3 more, and a loop iteration 1 more.
 //   - Entering a function that calls guest code costs 1 more for every 16 values beyond 64 that its stack frame may
 //     hold, so that a stack grows by at most about 256 bytes a unit.
-//   - A direct call of an import costs 64 more.
+//   - A call of an import costs ImportCost more, which the host charges, because a guest may also call it indirectly.
 //   - Bulk operations cost 1 more for every 64 bytes of memory or 8 table entries, and memory.grow costs 1024 more for
 //     each page. The requested size counts, even if the operation then fails.
 //
@@ -43,8 +43,8 @@
 //
 // The fuel is an exported i64 global. Guest code checks it on entering a function that calls guest code, at each loop
 // header, after each call of guest code, after each bulk charge, and at least every 4096 instructions between these,
-// counting a memory access as 16. A bulk memory instruction over more than 64 KiB runs in chunks of that size, in a
-// function added to the module that checks the fuel before each chunk.
+// counting a memory access as 16 and a direct call of an import as 64. A bulk memory instruction over more than 64 KiB
+// runs in chunks of that size, in a function added to the module that checks the fuel before each chunk.
 //
 // If the fuel is below zero, the guest calls the import assay_meter.refill, of type () -> (). The host must either set
 // the global to a new slice, of any size above zero, or panic, which traps the guest. The fuel burned is the sum over

@@ -303,8 +303,8 @@ func (p *parser) call(r *reader, at int) {
 	t := p.types[p.functions[x]]
 	p.passValues(r, at, len(t.Params)+len(t.Results))
 	toImport := int(x) < len(p.module.Imports)
-	if toImport {
-		p.code.addCost(p.policy.importCost)
+	if toImport && p.code.reachable {
+		p.code.distance += ImportCost
 	}
 	p.code.afterCall(r.pos, toImport, p.isLast(r))
 }

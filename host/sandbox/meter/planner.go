@@ -5,7 +5,6 @@ type policy struct {
 	entryCost       uint32 // of entering a function
 	valuesPerUnit   uint32 // values of a stack frame that one more unit on function entry pays for; 0: free
 	iterationCost   uint32 // of a loop iteration
-	importCost      uint32 // of a direct call of an import, in addition to the instruction
 	maxBlock        uint32 // cost at which a metered block is split
 	maxDistance     uint32 // instructions between two fuel checks
 	accessDistance  uint32 // instructions that a memory access counts as between two fuel checks
@@ -16,9 +15,12 @@ type policy struct {
 }
 
 func defaultPolicy() policy {
-	return policy{entryCost: 3, valuesPerUnit: 16, iterationCost: 1, importCost: 64, maxBlock: 512, maxDistance: 4096,
+	return policy{entryCost: 3, valuesPerUnit: 16, iterationCost: 1, maxBlock: 512, maxDistance: 4096,
 		accessDistance: 16, chargeBulk: true, checkEntry: true, checkLoops: true, checkAfterCalls: true}
 }
+
+// ImportCost is what the host charges for a call of an import. It counts as so many instructions between two checks.
+const ImportCost = 64
 
 // meteredBlock is code of a function that a single charge at its start pays for. Each of its instructions runs at most
 // once after the charge, and no call or loop runs in between.

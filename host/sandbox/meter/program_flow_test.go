@@ -173,9 +173,6 @@ func (p *program) call(function, depth int) {
 
 func (p *program) callFor(function, depth int) {
 	p.values(programTypes[p.functions[function]].params, depth)
-	if function < functionAt {
-		p.count(64)
-	}
 	p.op(opCall, byte(function))
 }
 

@@ -242,7 +242,6 @@ func (p *program) statement(depth int) {
 		p.bulk(depth)
 	case 7:
 		p.value(byte(I32), depth)
-		p.count(64)
 		p.op(opCall, importNote)
 	case 8:
 		p.value(p.anyType(), depth)
