@@ -111,7 +111,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		}
 	}
 	t.AsJSON = asksForJSON(command)
-	err = errors.Join(command.Run(), with.Close())
+	err = errors.Join(command.Run(), t.Failed(), with.Close())
 	if errors.As(err, new(terminal.Misuse)) {
 		reportMisuse(stderr, &s, err)
 		return 2

@@ -158,6 +158,10 @@ func TestFeedsRecommend(t *testing.T) {
 	code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs)
 	expect.That(t, code == 0 && strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use"),
 		"exit code %d\n%s%s", code, out.String(), errs.String())
+	full := expect.Value(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+	code = Run(t.Context(), []string{"feeds", "recommend"}, full, &errs)
+	expect.That(t, code == 1 && strings.Contains(errs.String(), "no space left"), "on a full disk: exit code %d, %s",
+		code, &errs)
 }
 
 // A running host fetches what an operator subscribed to, and reports what it cannot fetch.
