@@ -55,14 +55,25 @@ func (cmd *auditExportCmd) export(ctx context.Context, log store.AuditLog, key a
 	if cmd.File == "-" {
 		return write(t.Out)
 	}
+	if info, err := os.Stat(cmd.File); err == nil && !info.Mode().IsRegular() { // such as a pipe
+		f, err := os.OpenFile(cmd.File, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	file := cmd.File
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
 	// A file with the given name is always whole.
-	f, err := os.CreateTemp(filepath.Dir(cmd.File), filepath.Base(cmd.File)+".*.new")
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.new")
 	if err != nil {
 		return err
 	}
 	err = errors.Join(write(f), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), cmd.File)
+		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

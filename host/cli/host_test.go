@@ -297,8 +297,15 @@ func TestSecretRemoval(t *testing.T) {
 	expect.That(t, len(statements) == 2, "%d statements", len(statements))
 	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
-	export := filepath.Join(t.TempDir(), "export")
-	hosttest.Output(t, dir, database, "audit", "export", export)
+	export, link, pipe := hosttest.WriteFile(t, "export", nil), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	expect.NoError(t, os.Symlink(export, link))
+	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	expect.Value(os.OpenFile(pipe, os.O_RDWR, 0))(t) // a reader
+	for _, file := range []string{link, pipe} {
+		before := expect.Value(os.Lstat(file))(t).Mode()
+		hosttest.Output(t, dir, database, "audit", "export", file)
+		expect.Equal(t, "the type of "+file, expect.Value(os.Lstat(file))(t).Mode(), before)
+	}
 	hosttest.Output(t, dir, database, "audit", "verify", "--public-key", keys, "--offline", export)
 }
 
