@@ -133,7 +133,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "The override was already removed."
 	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey
+		return c.noKey(ctx, s)
 	default:
 		return err
 	}

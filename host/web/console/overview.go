@@ -89,7 +89,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 		Caller: s.caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}}, Country: field(ctx, "country"),
 	})
 	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey
+		return c.noKey(ctx, s)
 	}
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err

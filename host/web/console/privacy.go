@@ -86,7 +86,7 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 		ctx.Status(fiber.StatusNotFound)
 		v["Errors"] = map[string]string{"who": "Your account has no data for this value or reference."}
 	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey
+		return c.noKey(ctx, s)
 	default:
 		return err
 	}

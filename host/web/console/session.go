@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/internal/internet"
@@ -202,12 +203,28 @@ func (s *session) hasToken(ctx *fiber.Ctx) bool {
 var (
 	errStaleForm = refusal.Page(fiber.StatusForbidden,
 		"This form is out of date. Go back, reload the page and try again; nothing was changed.")
-	// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
 	errNoKey = refusal.Page(fiber.StatusForbidden,
 		"Your account has no working key. Create one, or choose a plan first.")
 	errUsedLink = refusal.Page(fiber.StatusGone,
 		"This link was used, or it has expired. A link works once, for 15 minutes.")
 )
+
+// noKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
+func (c *Console) noKey(ctx *fiber.Ctx, s *session) error {
+	keys, err := c.cfg.Store.Keys(work(ctx), s.Account)
+	switch {
+	case err != nil:
+		return err
+	case suspended(keys):
+		return refusal.Page(fiber.StatusForbidden, sentence(check.ErrSuspended))
+	}
+	return errNoKey
+}
+
+// suspended reports whether keys would work if the operator had not suspended their account.
+func suspended(keys []apikey.Key) bool {
+	return slices.ContainsFunc(keys, func(k apikey.Key) bool { return k.State == apikey.Suspended })
+}
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
 // send the relation of the sites (Fetch Metadata) if the connection is secure or local, and otherwise the origin, which
