@@ -178,6 +178,9 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		expect.That(t, err == nil && strings.Contains(string(out), "ASSAY_WEBHOOK_ALLOW") == warned, "%s: %v, %s", url,
 			err, out)
 	}
+	moved := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", other, "--url",
+		"https://moved.example/")
+	expect.That(t, moved["url"] == "https://moved.example/" && len(moved) == 2, "moving an endpoint printed %v", moved)
 	hosttest.Output(t, dir, database, "webhooks", "remove", other)
 
 	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)

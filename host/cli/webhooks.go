@@ -14,7 +14,7 @@ import (
 )
 
 type webhooksCmd struct {
-	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and print a new signing secret."`
+	Set    webhooksSetCmd    `cmd:"" help:"${webhooks_set_cmd}"`
 	List   webhooksListCmd   `cmd:"" help:"List endpoints with counts of their events, or one account's latest events."`
 	Resend webhooksResendCmd `cmd:"" help:"Resend failed events: by reference, or all of an account since a time."`
 	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
@@ -54,6 +54,14 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, c *installation.Command) err
 	}
 	s, err := c.Open(ctx)
 	if err != nil {
+		return err
+	}
+	err = s.Store.MoveEndpoint(ctx, cmd.Account, url)
+	if err == nil {
+		return s.Say(map[string]string{"account": cmd.Account, "url": url},
+			"The webhook's URL has changed. Its secret stays the same.\n")
+	}
+	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
 	secret, err := s.Store.SetEndpoint(ctx, cmd.Account, url)
