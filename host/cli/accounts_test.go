@@ -243,7 +243,8 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	hosttest.Output(t, dir, database, "webhooks", "enable", issued.Account)
 	e = hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]
 	expect.That(t, e.State == "enabled" && e.DisabledAt == nil && e.FailingSince == nil, "enabled endpoint: %+v", e)
-	hosttest.Output(t, dir, database, "webhooks", "resend", kept)
+	hosttest.WantRefusal(t, "resending others too", dir, database, nil, []string{"webhooks", "resend", "chk_a", kept,
+		"chk_b"}, "resending chk_a: ", "resending chk_b: ", "1 resent")
 	if c := hosttest.Next(t, calls); c.Ref() != kept || c.Header.Get("X-Service-Attempt") != "1" {
 		t.Errorf("after resending, got attempt %s of %s", c.Header.Get("X-Service-Attempt"), c.Ref())
 	}

@@ -193,11 +193,13 @@ type resent struct {
 
 func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) error {
 	var done resent
+	var failed []error
 	for _, ref := range cmd.Refs {
 		if err := s.Store.ResendEvent(ctx, "", ref); err != nil {
-			return err
+			failed = append(failed, err)
+		} else {
+			done.Resent++
 		}
-		done.Resent++
 	}
 	if cmd.Account != "" {
 		from, err := since(cmd.Since, time.Now())
@@ -212,7 +214,7 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) 
 	if done.Gone > 0 {
 		gone = fmt.Sprintf("%d cannot be resent: their payloads have been deleted\n", done.Gone)
 	}
-	return s.Say(done, "%d resent\n%s", done.Resent, gone)
+	return errors.Join(s.Say(done, "%d resent\n%s", done.Resent, gone), errors.Join(failed...))
 }
 
 type webhooksTestCmd struct {
