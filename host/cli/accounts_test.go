@@ -181,6 +181,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	moved := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", other, "--url",
 		"https://moved.example/")
 	expect.That(t, moved["url"] == "https://moved.example/" && len(moved) == 2, "moving an endpoint printed %v", moved)
+	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "rotate", other), "It signs X-Service-Signature from")
 	hosttest.Output(t, dir, database, "webhooks", "remove", other)
 
 	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)

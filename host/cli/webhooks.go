@@ -68,11 +68,12 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, c *installation.Command) err
 	if err != nil {
 		return err
 	}
-	return showSecret(s.Terminal, secret)
+	return showSecret(s.Terminal, secret, "")
 }
 
-func showSecret(t *terminal.Terminal, secret string) error {
-	return t.Say(map[string]string{"secret": secret}, "secret  %s\n\nThe secret is shown only once.\n", secret)
+func showSecret(t *terminal.Terminal, secret, advice string) error {
+	return t.Say(map[string]string{"secret": secret}, "secret  %s\n\nThe secret is shown only once.%s\n", secret,
+		advice)
 }
 
 type webhooksListCmd struct {
@@ -239,14 +240,16 @@ type webhooksRotateCmd struct {
 
 func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) error {
 	overlap := webhook.SecretOverlap
+	advice := fmt.Sprintf(" It signs X-Service-Signature from %s UTC. Until then the old one does, so let the receiver "+
+		"accept both. After a leak, rotate with --now.", s.Store.Now().Add(overlap).UTC().Format(time.DateTime))
 	if cmd.Now {
-		overlap = 0
+		overlap, advice = 0, ""
 	}
 	secret, err := s.Store.RotateSecret(ctx, cmd.Account, overlap)
 	if err != nil {
 		return err
 	}
-	return showSecret(s.Terminal, secret)
+	return showSecret(s.Terminal, secret, advice)
 }
 
 type webhooksEnableCmd struct {
