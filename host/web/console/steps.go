@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"assay/host/access/apikey"
-	"assay/host/check"
 	"assay/host/customer/decision"
 )
 
@@ -49,12 +48,8 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 	} else if !s.Plan.Webhooks {
 		hook.URL, hook.State = "/dashboard/plan", "Optional: included in the "+plansWithWebhooks()+"."
 	}
-	noKey := "This account has no working key. Create one."
-	if suspended(keys) {
-		noKey = sentence(check.ErrSuspended)
-	}
 	open := slices.DeleteFunc([]step{
-		{"Get a key", "/dashboard/keys", hasKey, noKey},
+		{"Get a key", "/dashboard/keys", hasKey, noKeyText(keys)},
 		{"Make the first check", "#value", counted > 0, "No checks yet. Try one on this page, or send one with curl."},
 		hook,
 		{"Go live", "/docs", busy >= 2,
