@@ -62,21 +62,17 @@ func (cmd *auditExportCmd) export(ctx context.Context, log store.AuditLog, key a
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	file := cmd.File
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target
+	if target, err := filepath.EvalSymlinks(cmd.File); err == nil {
+		cmd.File = target
 	}
 	// A file with the given name is always whole.
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.new")
+	f, err := os.CreateTemp(filepath.Dir(cmd.File), filepath.Base(cmd.File)+".*.new")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
+	defer os.Remove(f.Name()) // unless it is renamed
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return os.Rename(f.Name(), cmd.File)
 }

@@ -159,9 +159,7 @@ func TestFeedsRecommend(t *testing.T) {
 	expect.That(t, code == 0 && strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use"),
 		"exit code %d\n%s%s", code, out.String(), errs.String())
 	full := expect.Value(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
-	code = Run(t.Context(), []string{"feeds", "recommend"}, full, &errs)
-	expect.That(t, code == 1 && strings.Contains(errs.String(), "no space left"), "on a full disk: exit code %d, %s",
-		code, &errs)
+	expect.Equal(t, "on a full disk", Run(t.Context(), []string{"feeds", "recommend"}, full, &errs), 1)
 }
 
 // A running host fetches what an operator subscribed to, and reports what it cannot fetch.
@@ -180,7 +178,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	host := hosttest.StartHost(t, dir, database)
-	const degraded = `"degraded":["list Dead is expired: fetching list: `
+	const degraded = `"degraded":["list Dead is failing: fetching list: `
 	expect.Until(t, "the host to report what it cannot fetch", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), degraded)
 	})

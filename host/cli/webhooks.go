@@ -24,9 +24,8 @@ type webhooksCmd struct {
 }
 
 type webhooksSetCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	URL     string `required:"" placeholder:"URL" help:"${webhooks_url}"`
-	terminal.Output
+	ofAccount
+	URL string `required:"" placeholder:"URL" help:"${webhooks_url}"`
 }
 
 // Validate rejects invalid endpoint URLs. Kong calls it.
@@ -219,9 +218,8 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) 
 }
 
 type webhooksTestCmd struct {
-	Account string        `arg:"" name:"id" help:"ID of the account (acct_...)."`
+	ofAccount
 	Verdict check.Verdict `enum:"review,block" default:"review" help:"Verdict of the event: review or block."`
-	terminal.Output
 }
 
 func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) error {
@@ -233,9 +231,8 @@ func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) er
 }
 
 type webhooksRotateCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	Now     bool   `help:"Switch at once, as after a leak."`
-	terminal.Output
+	ofAccount
+	Now bool `help:"Switch at once, as after a leak."`
 }
 
 func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) error {
@@ -252,10 +249,7 @@ func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) 
 	return showSecret(s.Terminal, secret, advice)
 }
 
-type webhooksEnableCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	terminal.Output
-}
+type webhooksEnableCmd struct{ ofAccount }
 
 func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.EnableEndpoint(ctx, cmd.Account); err != nil {
@@ -266,10 +260,7 @@ func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) 
 			"  assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
 }
 
-type webhooksRemoveCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	terminal.Output
-}
+type webhooksRemoveCmd struct{ ofAccount }
 
 func (cmd *webhooksRemoveCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.RemoveEndpoint(ctx, cmd.Account); err != nil {

@@ -33,9 +33,8 @@ func FirstLine(text string) string {
 // Terminal holds the streams that a command writes to: results to Out, progress and warnings to Err.
 type Terminal struct {
 	Out, Err io.Writer
-	AsJSON   bool // for Show, Say and List
-
-	failed error // the first of Printf
+	AsJSON   bool  // for Show, Say and List
+	Failed   error // the first of Printf
 }
 
 // Silent is a terminal that shows nothing.
@@ -88,15 +87,12 @@ func (t *Terminal) Table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// Printf writes formatted text to Out. Failed returns its first error.
+// Printf writes formatted text to Out. Failed keeps its first error.
 func (t *Terminal) Printf(format string, args ...any) {
-	if _, err := fmt.Fprintf(t.Out, format, args...); err != nil && t.failed == nil {
-		t.failed = fmt.Errorf("printing the result: %w", err)
+	if _, err := fmt.Fprintf(t.Out, format, args...); err != nil && t.Failed == nil {
+		t.Failed = fmt.Errorf("printing the result: %w", err)
 	}
 }
-
-// Failed returns why a text of Printf was not written, or nil if all were.
-func (t *Terminal) Failed() error { return t.failed }
 
 // Progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, otherwise
 // as one line for each step.
