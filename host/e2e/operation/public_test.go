@@ -118,10 +118,9 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 		text, err := verifyInPython(t, args...)
 		expect.That(t, err == nil && strings.Contains(text, want), "%v: %v\n%s", args, err, text)
 	}
-	unsigned := strings.Replace(checkpoint, "\n\n— ", "\n\n— x", 1)
-	for _, notes := range []string{"", unsigned + "\n" + checkpoint} {
-		file := hosttest.WriteFile(t, "checkpoint", []byte(notes))
-		text, err := verifyInPython(t, "log", "--key", key, "--checkpoint", file, address)
+	for _, notes := range []string{"", strings.Replace(checkpoint, "\n\n— ", "\n\n— x", 1) + "\n" + checkpoint} {
+		kept = hosttest.WriteFile(t, "checkpoint", []byte(notes))
+		text, err := verifyInPython(t, "log", "--key", key, "--checkpoint", kept, address)
 		expect.That(t, err != nil, "Python accepts the checkpoints %q: %s", notes, text)
 	}
 }
