@@ -298,6 +298,8 @@ func TestSecretRemoval(t *testing.T) {
 	expect.That(t, len(statements) == 2, "%d statements", len(statements))
 	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
+	said, err := hosttest.TryOutput(t, dir, database, nil, "audit", "verify")
+	expect.That(t, err == nil && strings.Contains(said, "are not looked for"), "where no host ran: %v, %s", err, said)
 	export, link, pipe := hosttest.WriteFile(t, "export", nil), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
 	expect.NoError(t, os.Symlink(export, link))
 	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))
