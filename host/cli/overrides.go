@@ -120,7 +120,7 @@ type overridesListCmd struct {
 
 func (cmd *overridesListCmd) Run(ctx context.Context, s *installation.Session) error {
 	list, err := cmd.read(ctx, s.Store)
-	if err != nil {
+	if err = cmp.Or(err, s.Store.RequireAccount(ctx, cmd.Account)); err != nil {
 		return err
 	}
 	header := []string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"}

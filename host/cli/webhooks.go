@@ -97,6 +97,9 @@ func (cmd *webhooksListCmd) Validate() error {
 }
 
 func (cmd *webhooksListCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.RequireAccount(ctx, cmd.Account); err != nil {
+		return err
+	}
 	if cmd.Events {
 		return cmd.events(ctx, s)
 	}

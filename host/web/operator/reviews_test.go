@@ -116,7 +116,7 @@ func TestReviews(t *testing.T) {
 		is(t, "settling what another has taken", 409, "another person has taken it")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", strings.Repeat("<&", 1001)), "Cookie", cookie).
 		is(t, "a long finding", 400, "The finding is longer than 2000 bytes.", "&lt;&amp;",
-			`aria-describedby="error-0"`, "Taken by <b><bdi>Ana")
+			`aria-describedby="error-0"`, "Taken by <b><bdi>Ana</bdi></b> on <time")
 	ask(t, h, "POST", one, reviewForm("allowed", "Ana", "x"), "Cookie", cookie).
 		is(t, "an unknown state", 400, "must be upheld or overturned")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", "an old customer"), "Cookie", cookie).is(t, "settling", 303)
