@@ -204,7 +204,9 @@ func TestSecretRotation(t *testing.T) {
 	database, first := postgrestest.Database(t), hosttest.OwnSecrets(t, hosttest.DataDir(t))
 	stale := hosttest.OpenStore(t, first, database)
 	third := hosttest.OwnSecrets(t, first)
+	expect.NoError(t, os.Chmod(filepath.Join(first, "trust"), 0o644))
 	hosttest.Has(t, hosttest.Output(t, first, database, "secret", "rotate", "--in=1h"), "Generation 2")
+	expect.Equal(t, "the mode", expect.Value(os.Stat(filepath.Join(first, "trust")))(t).Mode(), fs.FileMode(0o644))
 	a, b := hosttest.OpenStore(t, first, database), hosttest.OpenStore(t, hosttest.OwnSecrets(t, first), database)
 	old := hosttest.OpenStore(t, third, database)
 	open := func(by, sealed *installation.Backend) error {
