@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/audit/witness"
 	"assay/host/auditlog"
 	"assay/host/facts/network"
@@ -152,6 +154,8 @@ func (c *Config) validateDatabase() error {
 		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
 		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
+		} else if _, err := pgx.ParseConfig(url); url != "" && err != nil { // whose text can have the password
+			errs = append(errs, fmt.Errorf("%s: its address, a parameter or a file that it names is not valid", setting))
 		}
 	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
