@@ -240,8 +240,8 @@ type webhooksRotateCmd struct {
 
 func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) error {
 	overlap := webhook.SecretOverlap
-	advice := fmt.Sprintf(" It signs X-Service-Signature from %s UTC. Until then the old one does, so let the receiver "+
-		"accept both. After a leak, rotate with --now.", s.Store.Now().Add(overlap).UTC().Format(time.DateTime))
+	advice := fmt.Sprintf(" It signs X-Service-Signature from %s UTC. Until then the old one does, so the receiver "+
+		"must accept both. After a leak, rotate with --now.", s.Store.Now().Add(overlap).UTC().Format(time.DateTime))
 	if cmd.Now {
 		overlap, advice = 0, ""
 	}

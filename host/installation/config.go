@@ -155,7 +155,7 @@ func (c *Config) validateDatabase() error {
 		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
 		} else if _, err := pgx.ParseConfig(url); url != "" && err != nil { // whose text can have the password
-			errs = append(errs, fmt.Errorf("%s: its address, a parameter or a file that it names is not valid", setting))
+			errs = append(errs, fmt.Errorf("%s: its address, a parameter or a file it names is not valid", setting))
 		}
 	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
