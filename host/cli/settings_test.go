@@ -174,7 +174,7 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 		"ASSAY_LISTEN":               {Value: "x", Source: "flag", Error: `"x" is not of the form`},
 		"ASSAY_STRIPE_KEY":           {Value: "set", Source: "environment"},
 		"ASSAY_URL":                  {Source: "default"},
-		"ASSAY_DATABASE_URL":         {Value: "postgres://h/?sslmode=x", Source: "environment", Error: "is not valid"},
+		"ASSAY_DATABASE_URL":         {Value: "postgres://h/?sslmode=x", Source: "environment", Error: "is invalid"},
 		"ASSAY_LINKS":                {Value: "dpa=https://a.a/,support=mailto:a@a.a", Source: "environment"},
 		"ASSAY_DRAIN":                {Value: "1m30s", Source: "environment"},
 	} {

@@ -196,11 +196,9 @@ type resent struct {
 
 func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) error {
 	var done resent
-	var failed []error
-	for _, ref := range cmd.Refs {
-		if err := s.Store.ResendEvent(ctx, "", ref); err != nil {
-			failed = append(failed, err)
-		} else {
+	failed := make([]error, len(cmd.Refs))
+	for i, ref := range cmd.Refs {
+		if failed[i] = s.Store.ResendEvent(ctx, "", ref); failed[i] == nil {
 			done.Resent++
 		}
 	}

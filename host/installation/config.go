@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"assay/host/audit/witness"
 	"assay/host/auditlog"
 	"assay/host/facts/network"
@@ -154,8 +152,8 @@ func (c *Config) validateDatabase() error {
 		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
 		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
-		} else if _, err := pgx.ParseConfig(url); url != "" && err != nil { // whose text can have the password
-			errs = append(errs, fmt.Errorf("%s: its address, a parameter or a file it names is not valid", setting))
+		} else if err := store.CheckURL(url); url != "" && err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", setting, err))
 		}
 	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
