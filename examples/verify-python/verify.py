@@ -829,7 +829,7 @@ def main() -> int:
     export.add_argument("--checkpoints", action="append", default=[], metavar="FILE", help="checkpoints that you kept")
     export.add_argument("file", nargs="+", metavar="EXPORT")
     log = commands.add_parser("log", help="verify that a host's public log only grew")
-    log.add_argument("--checkpoint", required=True, metavar="OLD", help="file of a checkpoint that you kept")
+    log.add_argument("--checkpoint", required=True, metavar="OLD", help="file of checkpoints that you kept")
     log.add_argument("url", metavar="URL")
     receipt = commands.add_parser("receipt", help="verify receipts of checks")
     receipt.add_argument("file", nargs="+", metavar="RECEIPT")
@@ -840,7 +840,11 @@ def main() -> int:
     try:
         keys = read_keys(read_text(args.key))
         if args.command == "log":
-            print(verify_log(args.url, (split_notes(read_text(args.checkpoint)) or [""])[-1], keys))
+            kept = split_notes(read_text(args.checkpoint))
+            if not kept:
+                raise Invalid(f"{args.checkpoint} has no checkpoint")
+            for note in kept:
+                print(verify_log(args.url, note, keys))
             return 0
         if args.command == "receipt":
             for name in args.file:

@@ -60,9 +60,10 @@ func TestAccountsCommands(t *testing.T) {
 	hosttest.Output(t, dir, database, "accounts", "sign-out", issued.Account)
 	expect.Error(t, "after sign-out, the code fails with", expect.ErrorOf(s.SignInByCode(t.Context(), issued.Code,
 		signin.Origin{})), signin.ErrUnknown)
-	for _, command := range []string{"sign-in-link acct_nobody", "sign-out acct_nobody", "quota acct_nobody --checks 1",
-		"suspend acct_nobody --reason x", "resume acct_nobody --reason x"} {
-		code, text := hosttest.Failing(t, dir, database, append([]string{"accounts"}, strings.Fields(command)...)...)
+	for _, command := range []string{"accounts sign-in-link", "accounts sign-out", "accounts quota --checks 1",
+		"accounts suspend --reason x", "accounts resume --reason x", "keys list --account", "webhooks list --account",
+		"overrides list --account", "graph forget --account"} {
+		code, text := hosttest.Failing(t, dir, database, append(strings.Fields(command), "acct_nobody")...)
 		expect.That(t, code == 1 && strings.Contains(text, "there is no such account"), "%s: exit code %d, printed %s",
 			command, code, text)
 	}
@@ -178,6 +179,9 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 		expect.That(t, err == nil && strings.Contains(string(out), "ASSAY_WEBHOOK_ALLOW") == warned, "%s: %v, %s", url,
 			err, out)
 	}
+	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "set", other, "--url", "https://moved.example/"),
+		"stays the same")
+	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "rotate", other), "It signs X-Service-Signature from")
 	hosttest.Output(t, dir, database, "webhooks", "remove", other)
 
 	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
@@ -240,7 +244,8 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	hosttest.Output(t, dir, database, "webhooks", "enable", issued.Account)
 	e = hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]
 	expect.That(t, e.State == "enabled" && e.DisabledAt == nil && e.FailingSince == nil, "enabled endpoint: %+v", e)
-	hosttest.Output(t, dir, database, "webhooks", "resend", kept)
+	hosttest.WantRefusal(t, "resending others too", dir, database, nil, []string{"webhooks", "resend", "chk_a", kept,
+		"chk_b"}, "resending chk_a: ", "resending chk_b: ", "1 resent")
 	if c := hosttest.Next(t, calls); c.Ref() != kept || c.Header.Get("X-Service-Attempt") != "1" {
 		t.Errorf("after resending, got attempt %s of %s", c.Header.Get("X-Service-Attempt"), c.Ref())
 	}

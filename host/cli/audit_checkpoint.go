@@ -13,9 +13,7 @@ import (
 	"assay/host/internal/terminal"
 )
 
-type auditCheckpointCmd struct {
-	terminal.Output
-}
+type auditCheckpointCmd struct{ terminal.Output }
 
 // Run brings the trees up to date, as a host does, and prints the newest checkpoints.
 func (cmd *auditCheckpointCmd) Run(ctx context.Context, s *installation.Session) error {

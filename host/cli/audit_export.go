@@ -55,17 +55,24 @@ func (cmd *auditExportCmd) export(ctx context.Context, log store.AuditLog, key a
 	if cmd.File == "-" {
 		return write(t.Out)
 	}
+	if info, err := os.Stat(cmd.File); err == nil && !info.Mode().IsRegular() { // such as a pipe
+		f, err := os.OpenFile(cmd.File, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if target, err := filepath.EvalSymlinks(cmd.File); err == nil {
+		cmd.File = target
+	}
 	// A file with the given name is always whole.
 	f, err := os.CreateTemp(filepath.Dir(cmd.File), filepath.Base(cmd.File)+".*.new")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), cmd.File)
+	defer os.Remove(f.Name()) // unless it is renamed
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return os.Rename(f.Name(), cmd.File)
 }

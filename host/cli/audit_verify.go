@@ -55,8 +55,7 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, c *installation.Command) err
 	switch {
 	case len(cmd.Checkpoints) > 0:
 	case errors.Is(err, fs.ErrNotExist):
-		fmt.Fprintf(c.Err, "No host has run in %s: the database's checkpoints are not compared with files.\n",
-			c.DataDir)
+		fmt.Fprintf(c.Err, "No host has run in %s: checkpoints that are missing there are not looked for.\n", c.DataDir)
 	default:
 		gone, err := c.CheckpointDir().RequireKept(ctx, s.Store, key)
 		if err != nil {

@@ -111,7 +111,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		}
 	}
 	t.AsJSON = asksForJSON(command)
-	err = errors.Join(command.Run(), with.Close())
+	err = command.Run()
+	err = errors.Join(err, t.Failed, with.Close())
 	if errors.As(err, new(terminal.Misuse)) {
 		reportMisuse(stderr, &s, err)
 		return 2

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -18,9 +19,7 @@ import (
 	"assay/host/web/admin"
 )
 
-type configCmd struct {
-	terminal.Output
-}
+type configCmd struct{ terminal.Output }
 
 func (*configCmd) readsWrongSettings() {}
 
@@ -131,8 +130,15 @@ func textOf(value reflect.Value) string {
 		}
 		value = value.Elem()
 	}
-	if list, ok := value.Interface().([]string); ok {
-		return strings.Join(list, ",")
+	switch v := value.Interface().(type) {
+	case []string:
+		return strings.Join(v, ",")
+	case map[string]string:
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, name+"="+v[name])
+		}
+		return strings.Join(parts, ",")
 	}
 	return fmt.Sprint(value.Interface())
 }

@@ -51,6 +51,9 @@ func (cmd *databaseExecCmd) Run(ctx context.Context, cfg *installation.Config, t
 	if err != nil {
 		return err
 	}
+	if cmd.Command[0] == "--" && len(cmd.Command) > 1 {
+		cmd.Command = cmd.Command[1:]
+	}
 	program := exec.CommandContext(ctx, cmd.Command[0], cmd.Command[1:]...)
 	program.Stdin, program.Stdout, program.Stderr = os.Stdin, t.Out, t.Err
 	program.Env = append(os.Environ(), variables...)

@@ -31,6 +31,9 @@ func (cmd *evalCmd) Validate() error {
 	if cmd.Worst < 0 {
 		return errors.New("--worst must not be negative")
 	}
+	if len(cmd.Files) == 0 {
+		return errors.New("expected files")
+	}
 	return nil
 }
 

@@ -14,9 +14,7 @@ type feedbackCmd struct {
 	Signals feedbackSignalsCmd `cmd:"" help:"${feedback_signals_cmd}"`
 }
 
-type feedbackSignalsCmd struct {
-	terminal.Output
-}
+type feedbackSignalsCmd struct{ terminal.Output }
 
 // signalLine is a signal in the output of `assay feedback signals`.
 type signalLine struct {

@@ -24,9 +24,7 @@ type feedsCmd struct {
 	Withdraw    feedsWithdrawCmd    `cmd:"" help:"${feeds_withdraw_cmd}"`
 }
 
-type feedsRecommendCmd struct {
-	terminal.Output
-}
+type feedsRecommendCmd struct{ terminal.Output }
 
 func (cmd *feedsRecommendCmd) Run(t *terminal.Terminal) error {
 	var text strings.Builder
@@ -43,9 +41,7 @@ func (cmd *feedsRecommendCmd) Run(t *terminal.Terminal) error {
 		"have changed.\n", &text)
 }
 
-type feedsListCmd struct {
-	terminal.Output
-}
+type feedsListCmd struct{ terminal.Output }
 
 func (cmd *feedsListCmd) Run(ctx context.Context, s *installation.Session) error {
 	feeds, err := s.Store.Feeds(ctx)
@@ -69,10 +65,13 @@ func (cmd *feedsListCmd) Run(ctx context.Context, s *installation.Session) error
 	})
 }
 
-type feedsWithdrawCmd struct {
+// ofList is the argument of a command about one list.
+type ofList struct {
 	Name string `arg:"" help:"The list's name."`
 	terminal.Output
 }
+
+type feedsWithdrawCmd struct{ ofList }
 
 func (cmd *feedsWithdrawCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.WithdrawFeed(ctx, cmd.Name); err != nil {
@@ -81,9 +80,7 @@ func (cmd *feedsWithdrawCmd) Run(ctx context.Context, s *installation.Session) e
 	return s.Say(map[string]string{"name": cmd.Name, "state": "withdrawn"}, "%s is withdrawn.\n", cmd.Name)
 }
 
-type feedsStatusCmd struct {
-	terminal.Output
-}
+type feedsStatusCmd struct{ terminal.Output }
 
 // listStatus is one subscription in the output of `assay feeds status --json`.
 type listStatus struct {

@@ -113,10 +113,7 @@ func fetchNow(ctx context.Context, s *installation.Session, name string) error {
 	return showImport(s.Terminal, c.Name, c.Kind, result.Report, result.Change, time.Since(began))
 }
 
-type feedsUnsubscribeCmd struct {
-	Name string `arg:"" help:"The list's name."`
-	terminal.Output
-}
+type feedsUnsubscribeCmd struct{ ofList }
 
 func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.Unsubscribe(ctx, cmd.Name); err != nil {
@@ -126,10 +123,7 @@ func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, s *installation.Session
 		"%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n", cmd.Name)
 }
 
-type feedsAcceptCmd struct {
-	Name string `arg:"" help:"The list's name."`
-	terminal.Output
-}
+type feedsAcceptCmd struct{ ofList }
 
 func (cmd *feedsAcceptCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.AcceptSubscribed(ctx, cmd.Name); err != nil {

@@ -158,6 +158,8 @@ func TestFeedsRecommend(t *testing.T) {
 	code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs)
 	expect.That(t, code == 0 && strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use"),
 		"exit code %d\n%s%s", code, out.String(), errs.String())
+	full := expect.Value(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+	expect.Equal(t, "on a full disk", Run(t.Context(), []string{"feeds", "recommend"}, full, &errs), 1)
 }
 
 // A running host fetches what an operator subscribed to, and reports what it cannot fetch.
@@ -176,7 +178,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	host := hosttest.StartHost(t, dir, database)
-	const degraded = `"degraded":["list Dead is expired: fetching list: `
+	const degraded = `"degraded":["list Dead is failing: fetching list: `
 	expect.Until(t, "the host to report what it cannot fetch", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), degraded)
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -39,7 +40,7 @@ type forgetResult struct {
 // Run deletes what the flags select. It succeeds if there is nothing to delete.
 func (cmd *graphForgetCmd) Run(ctx context.Context, s *installation.Session) error {
 	deleted, err := cmd.forget(ctx, s.Store)
-	if err != nil {
+	if err = cmp.Or(err, s.Store.RequireAccount(ctx, cmd.Account)); err != nil {
 		return err
 	}
 	return s.Say(deleted, "Deleted from the reputation graph: %d sightings and %d links.\n", deleted.Sightings,

@@ -145,6 +145,8 @@ func TestInvalidCommands(t *testing.T) {
 		"webhooks resend --account a --since=-1h":                          "is neither",
 		"webhooks list --webhook-allow 10.0.0.0/33":                        `"10.0.0.0/33" is neither`,
 		"webhooks set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
+		"eval":       "expected files",
+		"lineup fit": "expected files",
 	} {
 		var out bytes.Buffer
 		code := Run(t.Context(), strings.Fields(line), &out, &out)

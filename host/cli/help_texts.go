@@ -169,6 +169,7 @@ var helpTexts = kong.Vars{
 		"or an upgrade, for which it migrates the database. Stop the hosts first.",
 
 	"webhooks_rotate_cmd": "Create a new signing secret and print it. It replaces the old one in 24 hours.",
+	"webhooks_set_cmd":    "Set an account's webhook URL. The first time, print a signing secret; later ones keep it.",
 	"webhooks_url": "URL to send events to. It must use https and a public address, " +
 		"unless the hosts' ASSAY_WEBHOOK_ALLOW permits another.",
 	"webhooks_since": "With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, " +

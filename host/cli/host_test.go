@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -203,7 +204,9 @@ func TestSecretRotation(t *testing.T) {
 	database, first := postgrestest.Database(t), hosttest.OwnSecrets(t, hosttest.DataDir(t))
 	stale := hosttest.OpenStore(t, first, database)
 	third := hosttest.OwnSecrets(t, first)
+	expect.NoError(t, os.Chmod(filepath.Join(first, "trust"), 0o644))
 	hosttest.Has(t, hosttest.Output(t, first, database, "secret", "rotate", "--in=1h"), "Generation 2")
+	expect.Equal(t, "the mode", expect.Value(os.Stat(filepath.Join(first, "trust")))(t).Mode(), fs.FileMode(0o644))
 	a, b := hosttest.OpenStore(t, first, database), hosttest.OpenStore(t, hosttest.OwnSecrets(t, first), database)
 	old := hosttest.OpenStore(t, third, database)
 	open := func(by, sealed *installation.Backend) error {
@@ -297,8 +300,17 @@ func TestSecretRemoval(t *testing.T) {
 	expect.That(t, len(statements) == 2, "%d statements", len(statements))
 	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
-	export := filepath.Join(t.TempDir(), "export")
-	hosttest.Output(t, dir, database, "audit", "export", export)
+	said, err := hosttest.TryOutput(t, dir, database, nil, "audit", "verify")
+	expect.That(t, err == nil && strings.Contains(said, "are not looked for"), "where no host ran: %v, %s", err, said)
+	export, link, pipe := hosttest.WriteFile(t, "export", nil), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	expect.NoError(t, os.Symlink(export, link))
+	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	reader := expect.Value(os.OpenFile(pipe, os.O_RDWR, 0))(t)
+	defer reader.Close()
+	for file, kind := range map[string]fs.FileMode{link: fs.ModeSymlink, pipe: fs.ModeNamedPipe} {
+		hosttest.Output(t, dir, database, "audit", "export", file)
+		expect.Equal(t, "the type of "+file, expect.Value(os.Lstat(file))(t).Mode().Type(), kind)
+	}
 	hosttest.Output(t, dir, database, "audit", "verify", "--public-key", keys, "--offline", export)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -101,7 +102,7 @@ type keysListCmd struct {
 
 func (cmd *keysListCmd) Run(ctx context.Context, s *installation.Session) error {
 	keys, err := s.Store.Keys(ctx, cmd.Account)
-	if err != nil {
+	if err = cmp.Or(err, s.Store.RequireAccount(ctx, cmd.Account)); err != nil {
 		return err
 	}
 	header := []string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "SCOPES", "ALLOWED",

@@ -43,15 +43,7 @@ type LayerLine struct {
 }
 
 func (cmd *layersListCmd) Run(ctx context.Context, s *installation.Session) error {
-	plugins, err := s.Store.Plugins(ctx)
-	if err != nil {
-		return err
-	}
-	active, err := s.Store.ActiveLineup(ctx)
-	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
-		return err
-	}
-	lines, err := layerLines(plugins, active.Lineup, cmd.All)
+	_, lines, err := layerLines(ctx, s.Store, cmd.All)
 	if err != nil {
 		return err
 	}
@@ -66,13 +58,21 @@ func (cmd *layersListCmd) Run(ctx context.Context, s *installation.Session) erro
 	})
 }
 
-// layerLines returns the plugins that the lineup names, or all of them.
-func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocument, all bool) ([]LayerLine, error) {
+// layerLines returns all published plugins, and a line for each that the active lineup names, or for all of them.
+func layerLines(ctx context.Context, s *store.Store, all bool) (plugins []registry.PublishedPlugin, lines []LayerLine,
+	err error) {
+	if plugins, err = s.Plugins(ctx); err != nil {
+		return nil, nil, err
+	}
+	active, err := s.ActiveLineup(ctx)
+	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+		return nil, nil, err
+	}
 	items := map[string]registry.LineupLayer{}
-	for _, item := range lineup.Layers {
+	for _, item := range active.Lineup.Layers {
 		items[item.Layer] = item
 	}
-	lines := []LayerLine{}
+	lines = []LayerLine{}
 	for _, p := range plugins {
 		item, active := items[p.Ref()]
 		if !active && !all {
@@ -80,7 +80,7 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 		}
 		m, err := registry.ParseManifest(p.Manifest)
 		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
+			return nil, nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
 		}
 		lowest, highest := item.Range(m)
 		lines = append(lines, LayerLine{
@@ -89,7 +89,7 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
 	}
-	return lines, nil
+	return plugins, lines, nil
 }
 
 type layersShowCmd struct {
@@ -136,15 +136,7 @@ func (l shownLayer) print(t *terminal.Terminal) error {
 
 // read finds the layer: the named version, or that of the lineup in force, or the newest.
 func (cmd *layersShowCmd) read(ctx context.Context, s *store.Store) (shown shownLayer, err error) {
-	plugins, err := s.Plugins(ctx)
-	if err != nil {
-		return shown, err
-	}
-	active, err := s.ActiveLineup(ctx)
-	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
-		return shown, err
-	}
-	lines, err := layerLines(plugins, active.Lineup, true)
+	plugins, lines, err := layerLines(ctx, s, true)
 	if err != nil {
 		return shown, err
 	}

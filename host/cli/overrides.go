@@ -14,7 +14,6 @@ import (
 	"assay/host/customer/override"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/store"
 )
 
 type overridesCmd struct {
@@ -119,8 +118,12 @@ type overridesListCmd struct {
 }
 
 func (cmd *overridesListCmd) Run(ctx context.Context, s *installation.Session) error {
-	list, err := cmd.read(ctx, s.Store)
-	if err != nil {
+	read := s.Store.AllOverrides
+	if cmd.Account != "" {
+		read = func(ctx context.Context) ([]override.Listed, error) { return s.Store.Overrides(ctx, cmd.Account) }
+	}
+	list, err := read(ctx)
+	if err = cmp.Or(err, s.Store.RequireAccount(ctx, cmd.Account)); err != nil {
 		return err
 	}
 	header := []string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"}
@@ -128,13 +131,6 @@ func (cmd *overridesListCmd) Run(ctx context.Context, s *installation.Session) e
 		return []string{o.ID, cmp.Or(o.Account, "all"), string(o.Action), string(o.Kind), o.Target, o.Author,
 			o.ExpiresAt.UTC().Format(time.DateTime), overrideState(o), o.Reason}
 	})
-}
-
-func (cmd *overridesListCmd) read(ctx context.Context, s *store.Store) ([]override.Listed, error) {
-	if cmd.Account == "" {
-		return s.AllOverrides(ctx)
-	}
-	return s.Overrides(ctx, cmd.Account)
 }
 
 func overrideState(o override.Listed) string {

@@ -33,9 +33,7 @@ type generationReport struct {
 	Values map[string]int `json:"values,omitempty"` // encrypted under it, by table; not counted for the first
 }
 
-type secretListCmd struct {
-	terminal.Output
-}
+type secretListCmd struct{ terminal.Output }
 
 // Run lists the generations.
 func (cmd *secretListCmd) Run(ctx context.Context, s *installation.Session) error {

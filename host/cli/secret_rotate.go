@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -97,11 +98,13 @@ func announce(ctx context.Context, s *store.Store, key ed25519.PublicKey, uses a
 	return s.KeepKeyStatement(ctx, number, statement)
 }
 
-// addTrustLine adds a line to the trust file, which is public, unless it has it.
+// addTrustLine adds a line to the trust file, which stays as public as it is, unless it has it.
 func addTrustLine(file, line string) error {
 	text, err := os.ReadFile(file)
-	if err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
+	before, missing := os.Stat(file)
+	if err = cmp.Or(err, missing); err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
 		return err
 	}
-	return keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
+	err = keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
+	return cmp.Or(err, os.Chmod(file, before.Mode()))
 }

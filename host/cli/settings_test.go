@@ -164,7 +164,8 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 	file := hosttest.WriteFile(t, "assay.env",
 		[]byte("ASSAY_FLIP_LIMIT=all\nASSAY_DNS=nowhere\nASSAY_X=1\nASSAY_CHAINS=2\n"))
 	all, errs := configJSON(t, []string{"ASSAY_CONFIG=" + file, "ASSAY_DATABASE_CONNECTIONS=x",
-		"ASSAY_STRIPE_KEY=sk_live_1", "ASSAY_DRAIN=90s"}, 1, "--listen=x")
+		"ASSAY_STRIPE_KEY=sk_live_1", "ASSAY_DRAIN=90s", "ASSAY_DATABASE_URL=postgres://h/?sslmode=x",
+		"ASSAY_LINKS=support=mailto:a@a.a,dpa=https://a.a/"}, 1, "--listen=x")
 	for name, want := range map[string]settingInForce{
 		"ASSAY_FLIP_LIMIT":           {Value: "all", Source: file + ":1", Error: `"all" is not a percentage`},
 		"ASSAY_DNS":                  {Value: "nowhere", Source: file + ":2", Error: `"nowhere" is neither off`},
@@ -173,6 +174,8 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 		"ASSAY_LISTEN":               {Value: "x", Source: "flag", Error: `"x" is not of the form`},
 		"ASSAY_STRIPE_KEY":           {Value: "set", Source: "environment"},
 		"ASSAY_URL":                  {Source: "default"},
+		"ASSAY_DATABASE_URL":         {Value: "postgres://h/?sslmode=x", Source: "environment", Error: "is invalid"},
+		"ASSAY_LINKS":                {Value: "dpa=https://a.a/,support=mailto:a@a.a", Source: "environment"},
 		"ASSAY_DRAIN":                {Value: "1m30s", Source: "environment"},
 	} {
 		got := all[name]

@@ -14,7 +14,7 @@ import (
 )
 
 type webhooksCmd struct {
-	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and print a new signing secret."`
+	Set    webhooksSetCmd    `cmd:"" help:"${webhooks_set_cmd}"`
 	List   webhooksListCmd   `cmd:"" help:"List endpoints with counts of their events, or one account's latest events."`
 	Resend webhooksResendCmd `cmd:"" help:"Resend failed events: by reference, or all of an account since a time."`
 	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
@@ -24,9 +24,8 @@ type webhooksCmd struct {
 }
 
 type webhooksSetCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	URL     string `required:"" placeholder:"URL" help:"${webhooks_url}"`
-	terminal.Output
+	ofAccount
+	URL string `required:"" placeholder:"URL" help:"${webhooks_url}"`
 }
 
 // Validate rejects invalid endpoint URLs. Kong calls it.
@@ -56,15 +55,24 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, c *installation.Command) err
 	if err != nil {
 		return err
 	}
+	err = s.Store.MoveEndpoint(ctx, cmd.Account, url)
+	if err == nil {
+		return s.Say(map[string]string{"account": cmd.Account, "url": url},
+			"The webhook's URL has changed. Its secret stays the same.\n")
+	}
+	if !errors.Is(err, webhook.ErrNoEndpoint) {
+		return err
+	}
 	secret, err := s.Store.SetEndpoint(ctx, cmd.Account, url)
 	if err != nil {
 		return err
 	}
-	return showSecret(s.Terminal, secret)
+	return showSecret(s.Terminal, secret, "")
 }
 
-func showSecret(t *terminal.Terminal, secret string) error {
-	return t.Say(map[string]string{"secret": secret}, "secret  %s\n\nThe secret is shown only once.\n", secret)
+func showSecret(t *terminal.Terminal, secret, advice string) error {
+	return t.Say(map[string]string{"secret": secret}, "secret  %s\n\nThe secret is shown only once.%s\n", secret,
+		advice)
 }
 
 type webhooksListCmd struct {
@@ -89,6 +97,9 @@ func (cmd *webhooksListCmd) Validate() error {
 }
 
 func (cmd *webhooksListCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.RequireAccount(ctx, cmd.Account); err != nil {
+		return err
+	}
 	if cmd.Events {
 		return cmd.events(ctx, s)
 	}
@@ -185,11 +196,11 @@ type resent struct {
 
 func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) error {
 	var done resent
-	for _, ref := range cmd.Refs {
-		if err := s.Store.ResendEvent(ctx, "", ref); err != nil {
-			return err
+	failed := make([]error, len(cmd.Refs))
+	for i, ref := range cmd.Refs {
+		if failed[i] = s.Store.ResendEvent(ctx, "", ref); failed[i] == nil {
+			done.Resent++
 		}
-		done.Resent++
 	}
 	if cmd.Account != "" {
 		from, err := since(cmd.Since, time.Now())
@@ -204,13 +215,12 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) 
 	if done.Gone > 0 {
 		gone = fmt.Sprintf("%d cannot be resent: their payloads have been deleted\n", done.Gone)
 	}
-	return s.Say(done, "%d resent\n%s", done.Resent, gone)
+	return errors.Join(s.Say(done, "%d resent\n%s", done.Resent, gone), errors.Join(failed...))
 }
 
 type webhooksTestCmd struct {
-	Account string        `arg:"" name:"id" help:"ID of the account (acct_...)."`
+	ofAccount
 	Verdict check.Verdict `enum:"review,block" default:"review" help:"Verdict of the event: review or block."`
-	terminal.Output
 }
 
 func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) error {
@@ -222,27 +232,25 @@ func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) er
 }
 
 type webhooksRotateCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	Now     bool   `help:"Switch at once, as after a leak."`
-	terminal.Output
+	ofAccount
+	Now bool `help:"Switch at once, as after a leak."`
 }
 
 func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) error {
 	overlap := webhook.SecretOverlap
+	advice := fmt.Sprintf(" It signs X-Service-Signature from %s UTC. Until then the old one does, so the receiver "+
+		"must accept both. After a leak, rotate with --now.", s.Store.Now().Add(overlap).UTC().Format(time.DateTime))
 	if cmd.Now {
-		overlap = 0
+		overlap, advice = 0, ""
 	}
 	secret, err := s.Store.RotateSecret(ctx, cmd.Account, overlap)
 	if err != nil {
 		return err
 	}
-	return showSecret(s.Terminal, secret)
+	return showSecret(s.Terminal, secret, advice)
 }
 
-type webhooksEnableCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	terminal.Output
-}
+type webhooksEnableCmd struct{ ofAccount }
 
 func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.EnableEndpoint(ctx, cmd.Account); err != nil {
@@ -253,10 +261,7 @@ func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) 
 			"  assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
 }
 
-type webhooksRemoveCmd struct {
-	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
-	terminal.Output
-}
+type webhooksRemoveCmd struct{ ofAccount }
 
 func (cmd *webhooksRemoveCmd) Run(ctx context.Context, s *installation.Session) error {
 	if err := s.Store.RemoveEndpoint(ctx, cmd.Account); err != nil {

@@ -152,8 +152,11 @@ func (c *Config) validateDatabase() error {
 	var p problems
 	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
 		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
-		p.add(url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://"),
-			"%s: it must begin with postgres://", setting)
+		scheme := strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+		p.add(url != "" && !scheme, "%s: it must begin with postgres://", setting)
+		if err := store.CheckURL(url); scheme && err != nil {
+			p = append(p, fmt.Errorf("%s: %w", setting, err))
+		}
 	}
 	p.add(c.DatabaseDirectURL != "" && c.DatabaseURL == "",
 		"ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")

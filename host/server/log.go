@@ -27,7 +27,9 @@ func openLog(_ context.Context, h *host) (part, error) {
 			return file.RotateIfDue(time.Now())
 		}}}},
 		Close: func() error {
-			log.Info("stopped")
+			if h.seat != nil { // else the log is another host's
+				log.Info("stopped")
+			}
 			return file.Close()
 		},
 	}, nil

@@ -237,8 +237,12 @@ func TestSeat(t *testing.T) {
 	killed := start(dir, "host_1", "host_0", "host_1")
 	expect.NoError(t, killed.file.Close())
 	running := start(dir, "host_2", "host_0", "host_2")
-	_, err := openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}})
+	second := &host{cfg: &installation.Config{DataDir: dir}, terminal: terminal.Silent}
+	log := expect.Value(openLog(ctx, second))(t)
+	_, err := openSeat(ctx, second)
 	expect.ErrorText(t, "a second host", err, "another host runs in the data directory "+dir)
+	expect.NoError(t, log.Close())
+	expect.Equal(t, "what a second host logs", hosttest.Logged(dir, "stopped"), "")
 	expect.NoError(t, running.leave())
 	start(dir, "host_3", "host_0", "host_2", "host_3")
 	expect.NoError(t, running.leave()) // at its end, when another has the seat

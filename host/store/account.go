@@ -103,6 +103,15 @@ func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, err
 	return a.ID, wrap(err, "creating account")
 }
 
+// RequireAccount fails with billing.ErrNoAccount if an account is named that does not exist.
+func (s *Store) RequireAccount(ctx context.Context, id string) error {
+	found, err := s.db.NewSelect().Table("accounts").Where("id = ?", id).Exists(ctx)
+	if err == nil && !found && id != "" {
+		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, id)
+	}
+	return err
+}
+
 // accountPlan returns the plan of an account, with the account's own quota.
 func (s *Store) accountPlan(ctx context.Context, id string) (check.Plan, error) {
 	var a account

@@ -97,6 +97,12 @@ const (
 	maxSilence = keepAliveIdle + keepAliveCount*keepAliveInterval
 )
 
+// CheckURL returns an error, which has no password, if a URL cannot be that of a database.
+func CheckURL(url string) error {
+	_, err := connConfig(url)
+	return err
+}
+
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
 // keeps for each client (pgbouncer refuses others). Other settings that affect hosts are set in each transaction, or
 // checked by checkSettings.
@@ -104,7 +110,8 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error quotes the URL, and its password must not reach a log.
-		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
+		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name, or a " +
+			"parameter is invalid")
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout

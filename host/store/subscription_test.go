@@ -335,7 +335,7 @@ func TestSubscriberRuns(t *testing.T) {
 	lists := receive(t, "the state of the lists", states)
 	holds(t, len(lists) == 2 && lists[0].Entries == 1 && lists[1].Error != "", "lists %+v", lists)
 	got := host.Degraded()
-	holds(t, len(got) == 1 && strings.HasPrefix(got[0], "list B is expired: fetching list: "), "degraded: %q", got)
+	holds(t, len(got) == 1 && strings.HasPrefix(got[0], "list B is failing: fetching list: "), "degraded: %q", got)
 	noError(t, s.WithdrawFeed(t.Context(), "A"))
 	all := must(s.Subscriptions(t.Context()))(t)
 	holds(t, len(all) == 1, "after the withdrawal: %+v", all)

@@ -46,6 +46,9 @@ func (cmd *lineupFitCmd) Validate() error {
 	if !(cmd.L2 >= 0) {
 		return errors.New("--l2 must not be negative")
 	}
+	if len(cmd.Files) == 0 && !cmd.Feedback {
+		return errors.New("expected files")
+	}
 	return nil
 }
 

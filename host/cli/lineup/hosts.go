@@ -12,9 +12,7 @@ import (
 	"assay/registry/activation"
 )
 
-type lineupHostsCmd struct {
-	terminal.Output
-}
+type lineupHostsCmd struct{ terminal.Output }
 
 // Run lists the hosts and what each runs.
 func (cmd *lineupHostsCmd) Run(ctx context.Context, s *installation.Session) error {

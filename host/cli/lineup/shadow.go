@@ -13,9 +13,7 @@ import (
 	"assay/registry"
 )
 
-type lineupShadowCmd struct {
-	terminal.Output
-}
+type lineupShadowCmd struct{ terminal.Output }
 
 // shadowOutput is the output of `assay lineup shadow` for a lineup.
 type shadowOutput struct {

@@ -182,6 +182,8 @@ func (n *newcomer) manage() {
 	expect.That(n, evaluate[bool](n.person, `document.getElementById("days").open`),
 		"a check folds the table of the chart")
 	n.look("overview")
+	n.until("a stale form", `!document.querySelectorAll("[name=csrf]").forEach((field) => { field.value = ""; })`)
+	n.press("Check", "This form is out of date.")
 	n.press("By day, key and type", "By day and verdict").look("usage")
 	n.press("Checks", "for twelve months")
 	n.press("CSV", " saved.").look("checks")

@@ -140,7 +140,7 @@ func TestBackupAndRestore(t *testing.T) {
 		append([]string{"audit", "verify"}, newest...), "or an older backup was restored")
 	before := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
 	dueEvents := func() []string {
-		return strings.Fields(hosttest.Output(t, dir, "", "database", "exec", "psql", "-Atc",
+		return strings.Fields(hosttest.Output(t, dir, "", "database", "exec", "--", "psql", "-Atc",
 			"SELECT ref FROM webhook_events WHERE state = 'pending' ORDER BY ref"))
 	}
 	due := dueEvents()

@@ -118,6 +118,11 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 		text, err := verifyInPython(t, args...)
 		expect.That(t, err == nil && strings.Contains(text, want), "%v: %v\n%s", args, err, text)
 	}
+	for _, notes := range []string{"", strings.Replace(checkpoint, "\n\n— ", "\n\n— x", 1) + "\n" + checkpoint} {
+		kept = hosttest.WriteFile(t, "checkpoint", []byte(notes))
+		text, err := verifyInPython(t, "log", "--key", key, "--checkpoint", kept, address)
+		expect.That(t, err != nil, "Python accepts the checkpoints %q: %s", notes, text)
+	}
 }
 
 // verifierKeys returns the keys that verify an installation's checkpoints.

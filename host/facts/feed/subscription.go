@@ -47,7 +47,7 @@ type State string
 const (
 	Waiting State = "waiting" // not fetched yet
 	Current State = "current"
-	Failing State = "failing" // the last fetch failed, but the content is fresh
+	Failing State = "failing" // the last fetch failed, but the content is fresh, or none came yet
 	Held    State = "held"    // a version of an unusual size is held back
 	Stale   State = "stale"   // not confirmed for so long that the content is out of date
 	Expired State = "expired" // the content no longer applies
@@ -58,7 +58,9 @@ func (s Subscription) State(at time.Time) State {
 	switch {
 	case s.ConfirmedAt == nil && s.Failures == 0:
 		return Waiting
-	case s.ConfirmedAt == nil || s.ExpiresAt != nil && !s.ExpiresAt.After(at):
+	case s.ConfirmedAt == nil:
+		return Failing
+	case s.ExpiresAt != nil && !s.ExpiresAt.After(at):
 		return Expired
 	case s.FreshUntil != nil && !s.FreshUntil.After(at):
 		return Stale
@@ -75,7 +77,7 @@ func (s Subscription) problem(at time.Time) string {
 	switch state := s.State(at); {
 	case s.Held != nil:
 		return fmt.Sprintf("list %s: a version with %d instead of %d entries is held back", s.Name, *s.Held, s.Entries)
-	case state == Stale || state == Expired:
+	case state == Stale || state == Expired || s.ConfirmedAt == nil && state == Failing:
 		return fmt.Sprintf("list %s is %s: %s", s.Name, state, cmp.Or(s.Error, "it was not fetched in time"))
 	}
 	return ""

@@ -33,7 +33,8 @@ func FirstLine(text string) string {
 // Terminal holds the streams that a command writes to: results to Out, progress and warnings to Err.
 type Terminal struct {
 	Out, Err io.Writer
-	AsJSON   bool // for Show, Say and List
+	AsJSON   bool  // for Show, Say and List
+	Failed   error // the first of Printf
 }
 
 // Silent is a terminal that shows nothing.
@@ -86,8 +87,12 @@ func (t *Terminal) Table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// Printf writes formatted text to Out.
-func (t *Terminal) Printf(format string, args ...any) { fmt.Fprintf(t.Out, format, args...) }
+// Printf writes formatted text to Out. Failed keeps its first error.
+func (t *Terminal) Printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(t.Out, format, args...); err != nil && t.Failed == nil {
+		t.Failed = fmt.Errorf("printing the result: %w", err)
+	}
+}
 
 // Progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, otherwise
 // as one line for each step.

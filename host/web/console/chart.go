@@ -12,21 +12,22 @@ import (
 // maxTicks limits the grid lines of a chart above zero.
 const maxTicks = 5
 
-// chart draws an account's checks as stacked bars, with a label a week or for every sixth hour: twice, because a
+// chart draws an account's checks as stacked bars, with a label a week, or every 6 hours or 12: twice, because a
 // drawing that is scaled down to a phone has unreadable labels. The style sheet shows one of them.
 func chart(spans []decision.Span) template.HTML {
-	return `<div class="large">` + drawChart(spans, 720, 230) + `</div><div class="small">` +
-		drawChart(spans, 320, 190) + `</div>`
+	return `<div class="large">` + drawChart(spans, 720, 230, 6) + `</div><div class="small">` +
+		drawChart(spans, 320, 190, 12) + `</div>`
 }
 
-func drawChart(spans []decision.Span, width, height float64) template.HTML {
+// drawChart draws one of them. Hourly bars have a label every so many hours.
+func drawChart(spans []decision.Span, width, height float64, hours int) template.HTML {
 	highest := maxTicks
 	for _, s := range spans {
 		highest = max(highest, s.Checks())
 	}
 	unit, every, layout := spans[0].Unit, 7, "2 Jan"
 	if unit == decision.Hourly {
-		every, layout = 6, "15:04"
+		every, layout = hours, "15:04"
 	}
 	step := tickStep(highest)
 	top := (highest + step - 1) / step * step

@@ -177,9 +177,6 @@ func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
 
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
-	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey
-	}
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {
 		form.Invalid = invalid.Field

@@ -132,8 +132,6 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 	case errors.Is(err, override.ErrUnknown):
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "The override was already removed."
-	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey
 	default:
 		return err
 	}

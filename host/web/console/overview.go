@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -88,9 +87,6 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	decision, err := c.cfg.Checker.Check(work(ctx), check.Request{
 		Caller: s.caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}}, Country: field(ctx, "country"),
 	})
-	if errors.Is(err, check.ErrUnauthorized) {
-		return errNoKey
-	}
 	if err := form.finish(ctx, decision, err); err != nil {
 		return err
 	}

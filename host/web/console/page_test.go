@@ -135,6 +135,11 @@ func TestChart(t *testing.T) {
 		expect.That(t, strings.Count(svg, label) == 2, "the charts for a large screen and a phone lack the label %s",
 			label)
 	}
+	for i := range days {
+		days[i] = decision.Span{Unit: decision.Hourly, Start: days[0].Start.Add(time.Duration(i) * time.Hour)}
+	}
+	svg = string(chart(days))
+	expect.That(t, strings.Count(svg, ">14:00<") == 2 && strings.Count(svg, ">20:00<") == 1, "hours: %s", svg)
 	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {
 		expect.Equal(t, fmt.Sprint("tickStep of ", highest), tickStep(highest), want)
 	}

@@ -85,8 +85,6 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		ctx.Status(fiber.StatusNotFound)
 		v["Errors"] = map[string]string{"who": "Your account has no data for this value or reference."}
-	case errors.Is(err, check.ErrUnauthorized):
-		return errNoKey
 	default:
 		return err
 	}

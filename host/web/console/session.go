@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/internal/internet"
@@ -190,7 +192,11 @@ func (c *Console) signedInWithoutSlot(method, path string, page func(*fiber.Ctx,
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
 		}
-		return page(ctx, s)
+		if err = page(ctx, s); !errors.Is(err, check.ErrUnauthorized) {
+			return err
+		}
+		keys, err := c.cfg.Store.Keys(work(ctx), s.Account)
+		return cmp.Or(err, error(refusal.Page(fiber.StatusForbidden, noKeyText(keys))))
 	})
 }
 
@@ -202,12 +208,17 @@ func (s *session) hasToken(ctx *fiber.Ctx) bool {
 var (
 	errStaleForm = refusal.Page(fiber.StatusForbidden,
 		"This form is out of date. Go back, reload the page and try again; nothing was changed.")
-	// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
-	errNoKey = refusal.Page(fiber.StatusForbidden,
-		"Your account has no working key. Create one, or choose a plan first.")
 	errUsedLink = refusal.Page(fiber.StatusGone,
 		"This link was used, or it has expired. A link works once, for 15 minutes.")
 )
+
+// noKeyText says what to do if no key of an account works.
+func noKeyText(keys []apikey.Key) string {
+	if slices.ContainsFunc(keys, func(k apikey.Key) bool { return k.State == apikey.Suspended }) {
+		return sentence(check.ErrSuspended)
+	}
+	return "This account has no working key. Create one, or choose a plan first."
+}
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
 // send the relation of the sites (Fetch Metadata) if the connection is secure or local, and otherwise the origin, which

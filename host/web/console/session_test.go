@@ -195,10 +195,15 @@ func testSignInWithKey(t *testing.T, s *site) {
 		expect.Equal(t, "a key that was refused begins a session", v.token(), "")
 	}
 
-	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
+	// A suspended account needs the operator, not another key.
+	const advice = "The account is suspended; write to the operator of this service"
+	expect.NoError(t, s.store.SetStanding(t.Context(), id, true, "a test"))
 	v := s.signIn(t, expect.Value(s.store.FirstCode(t.Context(), id))(t))
+	v.is(200, advice)
+	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, advice)
+	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
-	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "Your account has no working key.")
+	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "This account has no working key.")
 }
 
 // A session that is older than 10 minutes changes nothing that protects the account without the sign-in code.

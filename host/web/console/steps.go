@@ -49,7 +49,7 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 		hook.URL, hook.State = "/dashboard/plan", "Optional: included in the "+plansWithWebhooks()+"."
 	}
 	open := slices.DeleteFunc([]step{
-		{"Get a key", "/dashboard/keys", hasKey, "This account has no working key. Create one."},
+		{"Get a key", "/dashboard/keys", hasKey, noKeyText(keys)},
 		{"Make the first check", "#value", counted > 0, "No checks yet. Try one on this page, or send one with curl."},
 		hook,
 		{"Go live", "/docs", busy >= 2,

@@ -57,7 +57,7 @@ func (r *reviews) TakeReview(_ context.Context, of, reviewer string) error {
 		return err
 	}
 	r.calls = append(r.calls, "take "+reviewer)
-	r.State, r.Reviewer = decision.Taken, reviewer
+	r.State, r.Reviewer, r.TakenAt = decision.Taken, reviewer, &r.AskedAt
 	return nil
 }
 
@@ -99,7 +99,7 @@ func TestReviews(t *testing.T) {
 	cookie := signIn(t, h)
 	r := ask(t, h, "GET", list, "", "Cookie", cookie).
 		is(t, "the list", 200, ref, "email with verdict block, 91 of 100", "acct_1",
-			"&lt;script&gt;alert(1)", "Take the review")
+			"&lt;script&gt;alert(1)", "Take the review", "Asked for on <time")
 	expect.That(t, !strings.Contains(r.text, "<script>") && !strings.Contains(r.text, "Uphold"),
 		"the list runs scripts, or offers to settle what nobody has taken:\n%s", r.text)
 	ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie, "Sec-Fetch-Site", "cross-site").
@@ -116,7 +116,7 @@ func TestReviews(t *testing.T) {
 		is(t, "settling what another has taken", 409, "another person has taken it")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", strings.Repeat("<&", 1001)), "Cookie", cookie).
 		is(t, "a long finding", 400, "The finding is longer than 2000 bytes.", "&lt;&amp;",
-			`aria-describedby="error-0"`, "Taken by <b><bdi>Ana")
+			`aria-describedby="error-0"`, "Taken by <b><bdi>Ana</bdi></b> on <time")
 	ask(t, h, "POST", one, reviewForm("allowed", "Ana", "x"), "Cookie", cookie).
 		is(t, "an unknown state", 400, "must be upheld or overturned")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", "an old customer"), "Cookie", cookie).is(t, "settling", 303)

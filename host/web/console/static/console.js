@@ -5,10 +5,12 @@
 const refreshInterval = 3_000; // milliseconds
 const requestTimeout = 20_000; // longer than the server works on a page
 
-// load requests a page of this host. It returns null if no page comes back.
+// load requests a page of this host. It returns null if no page comes back. Without the header, errors are JSON.
 async function load(url, options) {
   try {
-    const response = await fetch(url, { ...options, signal: AbortSignal.timeout(requestTimeout) });
+    const response = await fetch(url, {
+      ...options, headers: { Accept: "text/html" }, signal: AbortSignal.timeout(requestTimeout),
+    });
     if (!response.headers.get("Content-Type")?.startsWith("text/html")) return null;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     return { page, ok: response.ok, url: response.url, redirected: response.redirected };
