@@ -263,26 +263,26 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	return d, err
 }
 
-// Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
+// Rescore scores an entity for a caller as Check would, without recording the decision or counting it against a
 // quota, and without overrides. It returns the decision with the facts that were looked up. Its errors are those of
 // Check.
-func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Record, error) {
+func (c *Checker) Rescore(ctx context.Context, caller Caller, e entity.Entity) (*Record, error) {
 	lineup := c.Live.Acquire()
 	if lineup == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	visit, err := c.Gate.Enter(account, 1)
+	visit, err := c.Gate.Enter(caller.Share(), 1)
 	if err != nil {
 		return nil, err
 	}
 	defer visit.Close()
-	p := parsed{account: account, scored: e}
-	d, lookedUp, err := c.score(ctx, lineup.For(account), visit, p)
+	p := parsed{account: caller.Account, share: caller.Share(), scored: e}
+	d, lookedUp, err := c.score(ctx, lineup.For(caller.Account), visit, p)
 	if err != nil {
 		return nil, err
 	}
-	r := p.record(Caller{Account: account}, lookedUp, d)
+	r := p.record(caller, lookedUp, d)
 	return &r, nil
 }
 

@@ -91,7 +91,7 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	scored, err := f.Rescore(t.Context(), "acct_1", expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
+	scored, err := f.Rescore(t.Context(), f.caller, expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
 	expect.NoError(t, err)
 	d := scored.Decision
 	expect.That(t, d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
@@ -135,11 +135,12 @@ func TestCollect(t *testing.T) {
 	f := newFixture(t)
 	f.caller.Key, f.caller.Plan.Cents, f.caller.Network = "", 0, netip.MustParsePrefix("192.0.2.0/24")
 	var wanted []string
+	var holder string
 	lookups := 0
 	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, w []string) (entity.Facts, []string) {
 		_, ok := ctx.Deadline()
 		expect.That(t, ok, "lookups have no deadline")
-		expect.Equal(t, "the holder of the lookups", admission.Holder(ctx), "acct_1|192.0.2.0/24")
+		holder = admission.Holder(ctx)
 		wanted = w
 		lookups++
 		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap", "untrusted:dns"}
@@ -158,6 +159,7 @@ func TestCollect(t *testing.T) {
 
 	d := f.mustCheck(t, field(entity.Domain, "example.com"))
 	same(t, []string{"dns.a", "rdap.created"}, wanted)
+	expect.Equal(t, "the holder of the lookups", holder, "acct_1|192.0.2.0/24")
 	for name, want := range map[string]string{"dns.a": "192.0.2.1", "domain.ascii": "example.com"} {
 		got, _ := read.Get(name)
 		expect.That(t, got == want, "the layer read %q for %s, want %q", got, name, want)
@@ -174,6 +176,9 @@ func TestCollect(t *testing.T) {
 	expect.That(t, !ok, "a looked-up fact became part of the entity")
 	f.mustCheck(t, anEmail)
 	expect.Equal(t, "lookups, of which parsed facts need none", lookups, 1)
+	f.caller.Key = "key_1"
+	expect.Value(f.Rescore(t.Context(), f.caller, f.records[0].Entity))(t)
+	expect.Equal(t, "the holder of another's", holder, "network 192.0.2.0/24")
 }
 
 func TestReadsReputation(t *testing.T) {

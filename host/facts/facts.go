@@ -119,7 +119,9 @@ type observation struct {
 func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (
 	found entity.Facts, silent []string, err error) {
 	ctx = context.WithValue(ctx, accountKey{}, account)
-	ctx = admission.WithHolder(ctx, cmp.Or(admission.Holder(ctx), account))
+	// Networks without a key share the slots of one account, as they share its turns.
+	whole, _, _ := strings.Cut(cmp.Or(admission.Holder(ctx), account), "|")
+	ctx = admission.WithHolder(ctx, whole)
 	wants := func(fact string) bool {
 		_, ok := slices.BinarySearch(wanted, fact)
 		return ok

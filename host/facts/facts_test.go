@@ -98,7 +98,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// Lookups count for whoever the context names, else for the account.
+// Lookups count for whoever the context names, in whole, else for the account.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	var holder string
@@ -106,7 +106,7 @@ func TestHolder(t *testing.T) {
 		holder = admission.Holder(ctx)
 		return nil, nil
 	}})
-	for named, want := range map[string]string{"": "acct_1", "network": "network"} {
+	for named, want := range map[string]string{"": "acct_1", "network": "network", "acct_2|192.0.2.0/24": "acct_2"} {
 		_, _, err := c.Collect(admission.WithHolder(t.Context(), named), "acct_1", entity.Entity{}, []string{"dns.a"})
 		expect.NoError(t, err)
 		expect.Equal(t, "holder", holder, want)

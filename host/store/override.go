@@ -203,6 +203,11 @@ func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, arg
 	return column(rows, s.listed), withOutage(wrap(err, "listing overrides"))
 }
 
+const (
+	overridesPage    = 20_000          // rows that one statement reads
+	overridesTimeout = 3 * time.Second // of such a statement
+)
+
 // OverridesSince implements override.Source.
 func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Changes, error) {
 	changes := override.Changes{Accounts: map[string][]override.Entry{}}
@@ -216,8 +221,10 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 		AccountID string
 		Change    int64
 	}
+	bounded, cancel := context.WithTimeout(ctx, overridesTimeout)
+	defer cancel()
 	err := s.db.NewRaw("SELECT account_id, change FROM override_changes WHERE change >= ? ORDER BY change", since).
-		Scan(ctx, &changed)
+		Scan(bounded, &changed)
 	if err != nil {
 		return changes, err
 	}
@@ -229,15 +236,28 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 	if since > 0 && len(changes.Accounts) == 0 {
 		return changes, nil
 	}
-	var rows []override.Entry
-	args := named{"since": since, "columns": bun.Safe(overrideColumns)}
-	if err := query(s.db, "overrides_since", args).Scan(ctx, &rows); err != nil {
-		return changes, err
+	for after := ""; ; {
+		rows, err := s.readOverrides(ctx, since, after)
+		if err != nil {
+			return changes, err
+		}
+		for _, r := range rows {
+			changes.Accounts[r.Account] = append(changes.Accounts[r.Account], r)
+		}
+		if len(rows) < overridesPage {
+			return changes, nil
+		}
+		after = rows[len(rows)-1].ID
 	}
-	for _, r := range rows {
-		changes.Accounts[r.Account] = append(changes.Accounts[r.Account], r)
-	}
-	return changes, nil
+}
+
+// readOverrides reads a page of the rows for OverridesSince.
+func (s *Store) readOverrides(ctx context.Context, since int64, after string) (rows []override.Entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, overridesTimeout)
+	defer cancel()
+	args := named{"since": since, "after": after, "limit": overridesPage, "columns": bun.Safe(overrideColumns)}
+	err = query(s.db, "overrides_since", args).Scan(ctx, &rows)
+	return rows, err
 }
 
 // overridesOfSubject returns the overrides of an account whose value is the subject.

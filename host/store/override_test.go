@@ -130,8 +130,9 @@ func TestOverridesOfAnAccountAreLimited(t *testing.T) {
 	kept := must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
 	_, err := s.db.ExecContext(t.Context(), `INSERT INTO overrides SELECT id || n, account_id, action, kind,
 		sha256(match || int4send(n)), subject, masked, sealed_reason, author, created_at, expires_at, mac
-		FROM overrides, generate_series(2, ?) AS n`, override.MaxOfAccount)
+		FROM overrides, generate_series(0, ?) AS n`, overridesPage)
 	noError(t, err)
+	expect(t, "read", len(must(s.OverridesSince(t.Context(), 0))(t).Accounts[c.Account]), overridesPage+2)
 	_, err = s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.net"))
 	holds(t, errors.As(err, new(override.TooManyError)), "one more than the maximum: %v", err)
 	again := must(s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Domain, "example.com")))(t)

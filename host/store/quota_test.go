@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/access/admission"
 	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/check"
@@ -165,6 +166,14 @@ func TestUsage(t *testing.T) {
 	want := []decision.Count{count("5", "allow", 1), count("5", "review", 1), count("6", "allow", 2),
 		count("6", "block", 1)}
 	noDiff(t, "counts", want, must(s.CountChecks(t.Context(), caller, day(5), day(7)))(t))
+	var err error
+	for err == nil { // one account's share of the slots for counts
+		_, err = s.counting.Take(other.Account)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = s.countChecks(ended, requester{AccountID: other.Account}, day(5), day(7), byDay)
+	wantError(t, "more counts at once", err, admission.ErrShare)
 	noDiff(t, "without the last day", want[:2], must(s.CountChecks(t.Context(), caller, day(5), day(6)))(t))
 	u, err := s.Usage(t.Context(), caller.Account)
 	holds(t, err == nil && u.Used == 6 && u.Plan.Quota == 150 &&

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
+	"assay/host/access/admission"
 	"assay/host/access/apikey"
 	"assay/host/access/keyring"
 	"assay/host/access/signin"
@@ -55,6 +56,7 @@ type Store struct {
 	strangers *lru.Cache[signin.Hash, time.Time] // see Session
 	spent     *lru.Cache[string, time.Time]      // see Take
 	counted   *lru.Cache[span, pastDays]         // see CountDays
+	counting  *admission.Shares                  // of counts that run at once, by account
 	uses      keyUses
 }
 
@@ -99,7 +101,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		callers:   lru.New[apikey.Hash, cachedCaller](maxCached, 0),
 		strangers: lru.New[signin.Hash, time.Time](maxCached, 0),
 		spent:     lru.New[string, time.Time](maxSpent, maxSpent),
-		counted:   lru.New[span, pastDays](maxCounts, maxCounts)}
+		counted:   lru.New[span, pastDays](maxCounts, maxCounts),
+		counting:  admission.NewShares(max(1, cfg.Connections-otherConnections-2))}
 	for _, g := range cfg.Keys.Generations()[1:] {
 		s.signer.Hold(g.SignSeed)
 	}

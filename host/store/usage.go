@@ -60,10 +60,21 @@ const (
 	byHour = "YYYY-MM-DD HH24:00"
 )
 
+// countChecks counts in a slot of the account, for which it waits until ctx ends: a count reads the account's whole
+// history, and leaves connections to others.
 func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time, format string) (
 	[]decision.Count, error) {
+	release, err := s.counting.Take(r.AccountID)
+	for ; err != nil; release, err = s.counting.Take(r.AccountID) {
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	defer release()
 	counts := []decision.Count{}
-	err := query(s.db, "count_checks", named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until,
+	err = query(s.db, "count_checks", named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until,
 		"format": format}).Scan(ctx, &counts)
 	return counts, err
 }

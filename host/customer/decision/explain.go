@@ -61,7 +61,7 @@ type Records interface {
 // Scorer scores an entity without recording or counting it; *check.Checker implements it. Its errors are those of a
 // check.
 type Scorer interface {
-	Rescore(ctx context.Context, account string, e entity.Entity) (*check.Record, error)
+	Rescore(ctx context.Context, c check.Caller, e entity.Entity) (*check.Record, error)
 }
 
 // Past opens lineups that are no longer in force.
@@ -87,7 +87,7 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	if err != nil {
 		return nil, err
 	}
-	now, err := x.Scorer.Rescore(ctx, c.Account, e)
+	now, err := x.Scorer.Rescore(ctx, c, e)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ type Store interface {
 // Scorer scores an entity without recording or counting it; *check.Checker implements it. Its errors are those of a
 // check.
 type Scorer interface {
-	Rescore(ctx context.Context, account string, e entity.Entity) (*check.Record, error)
+	Rescore(ctx context.Context, c check.Caller, e entity.Entity) (*check.Record, error)
 }
 
 // Desk takes feedback.
@@ -115,7 +115,7 @@ func (d *Desk) Give(ctx context.Context, c check.Caller, r Report) (*Kept, error
 	}
 	var layers []Layer
 	if r.Entity != nil && (kept == nil || !kept.Scored) {
-		scored, err := d.Scorer.Rescore(ctx, c.Account, *r.Entity)
+		scored, err := d.Scorer.Rescore(ctx, c, *r.Entity)
 		if err != nil {
 			return nil, err
 		}

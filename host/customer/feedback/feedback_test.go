@@ -39,7 +39,7 @@ type scorer struct {
 	err   error
 }
 
-func (s *scorer) Rescore(context.Context, string, entity.Entity) (*check.Record, error) {
+func (s *scorer) Rescore(context.Context, check.Caller, entity.Entity) (*check.Record, error) {
 	s.calls++
 	return &check.Record{Decision: &check.Decision{Layers: []check.Outcome{
 		{Layer: "a", Version: "1.0.0", Score: 7, Signals: []check.Signal{{Points: 7, Code: "a:b:c"}}},

@@ -35,8 +35,9 @@ const (
 	// recording a change.
 	reloadInterval = time.Minute
 	// maxAge is the age from which overrides are no longer used.
-	maxAge      = 5 * time.Second
-	loadTimeout = 3 * time.Second
+	maxAge = 5 * time.Second
+	// reloadTimeout limits reading all again, so that following the changes resumes before maxAge.
+	reloadTimeout = 3 * time.Second
 )
 
 // Index finds overrides in memory. It follows a source by notification and polling.
@@ -48,14 +49,14 @@ type Index struct {
 	host   func() time.Time // monotonic, for the age of the overrides
 	hints  chan struct{}
 
-	loaded atomic.Pointer[snapshot]  // nil: nothing was read yet
-	readAt atomic.Pointer[time.Time] // when the last successful read began, by host
+	reloaded time.Time                 // when a read of everything last began, by host; used by Load only
+	loaded   atomic.Pointer[snapshot]  // nil: nothing was read yet
+	readAt   atomic.Pointer[time.Time] // when the last successful read began, by host
 }
 
 // snapshot is immutable.
 type snapshot struct {
 	last     int64
-	reloaded time.Time // by Index.host
 	accounts map[string]*scope
 	ignored  []string // ids of entries whose MAC is wrong
 }
@@ -100,36 +101,51 @@ func (x *Index) Run(ctx context.Context) {
 	}
 }
 
-// Load reads what changed. Calls must not overlap.
+// Load reads what changed, at first and after each reloadInterval everything. Calls must not overlap.
 func (x *Index) Load(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	asked := x.host()
 	current := x.loaded.Load()
-	var since int64
-	if current != nil && asked.Sub(current.reloaded) < reloadInterval {
-		since = current.last
+	if current == nil {
+		if err := x.read(ctx, 0); err != nil || !x.old() {
+			return err
+		}
+		current = x.loaded.Load() // it took so long that changes follow
+	} else if x.host().Sub(x.reloaded) >= reloadInterval {
+		bounded, cancel := context.WithTimeout(ctx, reloadTimeout)
+		defer cancel()
+		err := x.read(bounded, 0)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		x.log.Warn("reading all overrides again failed", "error", err)
+	}
+	return x.read(ctx, current.last)
+}
+
+// read reads what changed after a change; 0: everything.
+func (x *Index) read(ctx context.Context, since int64) error {
+	asked := x.host()
+	if since == 0 {
+		x.reloaded = asked
 	}
 	changes, err := x.source.OverridesSince(ctx, since)
-	if err == nil && changes.Last < since { // such as after restoring a backup
-		since = 0
-		changes, err = x.source.OverridesSince(ctx, 0)
-	}
 	if err != nil {
 		return fmt.Errorf("reading overrides: %w", err)
 	}
+	if changes.Last < since { // such as after restoring a backup
+		return x.read(ctx, 0)
+	}
 	if since == 0 || changes.Last > since || len(changes.Accounts) > 0 {
-		x.publish(current, since, changes, asked)
+		x.publish(x.loaded.Load(), since, changes)
 	}
 	x.readAt.Store(&asked)
 	return nil
 }
 
 // publish replaces the snapshot. Entries whose MAC is wrong are left out and reported once.
-func (x *Index) publish(current *snapshot, since int64, changes Changes, asked time.Time) {
-	next := &snapshot{last: changes.Last, reloaded: asked, accounts: map[string]*scope{}}
+func (x *Index) publish(current *snapshot, since int64, changes Changes) {
+	next := &snapshot{last: changes.Last, accounts: map[string]*scope{}}
 	if since != 0 {
-		next.reloaded, next.accounts = current.reloaded, maps.Clone(current.accounts)
+		next.accounts = maps.Clone(current.accounts)
 	}
 	for account, entries := range changes.Accounts {
 		delete(next.accounts, account)

@@ -25,11 +25,18 @@ type memory struct {
 	entries map[string][]Entry
 	last    int64
 	err     error
+	slow    func() // called if reading all takes longer than reloadTimeout
 	asked   []int64
 }
 
-func (m *memory) OverridesSince(_ context.Context, since int64) (Changes, error) {
+func (m *memory) OverridesSince(ctx context.Context, since int64) (Changes, error) {
 	m.asked = append(m.asked, since)
+	if m.slow != nil && since == 0 {
+		if _, bounded := ctx.Deadline(); bounded {
+			return Changes{}, context.DeadlineExceeded
+		}
+		m.slow()
+	}
 	changes := Changes{Last: m.last, Accounts: map[string][]Entry{}}
 	if since != m.last {
 		changes.Accounts = m.entries
@@ -274,6 +281,21 @@ func TestLoadReadsWhatChanged(t *testing.T) {
 	x.load(t)
 	expect.Equal(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
 	expect.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
+}
+
+// With more overrides than can be read in time, a host starts and then follows what changes.
+func TestManyOverrides(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
+	x := newClocked(m)
+	m.slow = func() { x.at = x.at.Add(2 * maxAge) }
+	expect.NoError(t, x.load(t).Ready())
+	x.at = x.at.Add(reloadInterval)
+	m.add(t, "acct_2", "ovr_2", check.Block, Domain, "example.com")
+	x.load(t).load(t)
+	expect.Equal(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "ovr_2")
+	expect.NoDiff(t, "changes asked for", []int64{0, 1, 0, 1, 2}, m.asked)
 }
 
 func target(t testing.TB, kind Kind, value string) Target {

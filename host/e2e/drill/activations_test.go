@@ -197,7 +197,8 @@ func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 	var decisions []*check.Decision
 	for _, in := range d.inputs {
 		e := storetest.Parse(d, in.kind, in.value)
-		decisions = append(decisions, expect.Value(checker.Rescore(d.Context(), d.accounts[0].id, e))(d).Decision)
+		caller := check.Caller{Account: d.accounts[0].id}
+		decisions = append(decisions, expect.Value(checker.Rescore(d.Context(), caller, e))(d).Decision)
 	}
 	with := func(l registry.LineupDocument) drillLineup {
 		scores := make([]int, len(decisions))

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"assay/host/access/admission"
@@ -158,9 +157,7 @@ func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string
 		return nil, fmt.Errorf("reading the stored registration: %w", err)
 	}
 	if s.isDue(r, ok) {
-		// Networks without a key share the turns of one account.
-		account, _, _ := strings.Cut(admission.Holder(ctx), "|")
-		s.fetcher.enqueue(account, domain)
+		s.fetcher.enqueue(admission.Holder(ctx), domain)
 	}
 	return s.report(r, ok, wants)
 }

@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"assay/host/access/admission"
 )
 
-// batcher combines concurrent queries: while one batch runs, new queries wait, and the next batch takes all of them. An
-// idle batcher runs a query at once; a busy one sends as few batches as possible.
+// batcher combines concurrent queries into batches, of which two run at once. A holder has queries in one of them at a
+// time; those that come meanwhile wait for the next one. Holders take turns, so that slow queries of one delay others
+// little. An idle batcher runs a query at once; a busy one sends as few batches as possible.
 type batcher[Q, R any] struct {
 	run      func(ctx context.Context, queries []Q) ([]R, error) // returns one result per query, in order
 	maxBatch int                                                 // queries in one batch
 
 	mu      sync.Mutex
-	waiting []*pending[Q, R]
-	running bool
+	waiting map[string][]*pending[Q, R] // by holder, also those in a batch that runs
+	turns   []string                    // of holders that wait and are in no batch that runs
+	running int                         // batches
 }
 
 // pending is a query whose result is not known yet.
@@ -30,10 +34,18 @@ type pending[Q, R any] struct {
 // get returns the result of one query. It fails when ctx ends first.
 func (b *batcher[Q, R]) get(ctx context.Context, query Q) (R, error) {
 	p := &pending[Q, R]{ctx: ctx, query: query, done: make(chan struct{})}
+	holder := admission.Holder(ctx)
 	b.mu.Lock()
-	b.waiting = append(b.waiting, p)
-	if !b.running {
-		b.running = true
+	if b.waiting == nil {
+		b.waiting = map[string][]*pending[Q, R]{}
+	}
+	queue, known := b.waiting[holder]
+	b.waiting[holder] = append(queue, p)
+	if !known {
+		b.turns = append(b.turns, holder)
+	}
+	if !known && b.running < 2 {
+		b.running++
 		go b.drain()
 	}
 	b.mu.Unlock()
@@ -46,28 +58,42 @@ func (b *batcher[Q, R]) get(ctx context.Context, query Q) (R, error) {
 	}
 }
 
-// drain runs batches until no query is waiting.
+// drain runs batches until no holder has a turn.
 func (b *batcher[Q, R]) drain() {
-	for batch := b.take(); batch != nil; batch = b.take() {
+	for batch, holders := b.take(nil); holders != nil; batch, holders = b.take(holders) {
 		if len(batch) > 0 {
 			b.complete(batch)
 		}
 	}
 }
 
-// take removes the next batch from the queue, without the queries whose caller has left. It returns nil when the queue
-// is empty, and then drain must end.
-func (b *batcher[Q, R]) take() []*pending[Q, R] {
+// take removes the next batch from the queues, without the queries whose caller has left, after a batch of the holders
+// that were served. It returns no holders when none has a turn, and then drain must end.
+func (b *batcher[Q, R]) take(served []string) (batch []*pending[Q, R], holders []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) == 0 {
-		b.running = false
-		return nil
+	for _, holder := range served {
+		if len(b.waiting[holder]) > 0 {
+			b.turns = append(b.turns, holder)
+		} else {
+			delete(b.waiting, holder)
+		}
 	}
-	n := min(len(b.waiting), b.maxBatch)
-	batch := b.waiting[:n:n]
-	b.waiting = append([]*pending[Q, R](nil), b.waiting[n:]...)
-	return slices.DeleteFunc(batch, func(p *pending[Q, R]) bool { return p.ctx.Err() != nil })
+	share := b.maxBatch
+	if b.running > 1 || len(b.turns) > 1 { // others wait, or may soon
+		share = max(1, share/8)
+	}
+	for len(b.turns) > 0 && len(batch) < b.maxBatch {
+		holder := b.turns[0]
+		queue := b.waiting[holder]
+		n := min(len(queue), share, b.maxBatch-len(batch))
+		batch, b.waiting[holder] = append(batch, queue[:n]...), queue[n:]
+		holders, b.turns = append(holders, holder), b.turns[1:]
+	}
+	if holders == nil {
+		b.running--
+	}
+	return slices.DeleteFunc(batch, func(p *pending[Q, R]) bool { return p.ctx.Err() != nil }), holders
 }
 
 func (b *batcher[Q, R]) complete(batch []*pending[Q, R]) {

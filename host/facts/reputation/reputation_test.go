@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"assay/host/access/admission"
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/feed"
@@ -285,54 +288,51 @@ func TestRoundDown(t *testing.T) {
 // hasLists reports that lists are imported.
 func hasLists() bool { return false }
 
-// While a batch runs, further queries wait for the next one, and each caller gets its own result.
+// While a holder's batch runs, its further queries wait for the next one, and others share another batch. Each caller
+// gets its own result.
 func TestBatcher(t *testing.T) {
 	t.Parallel()
-	entered, release := make(chan int), make(chan struct{})
-	b := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, queries []int) ([]int, error) {
-		entered <- len(queries)
-		<-release
-		squares := make([]int, len(queries))
-		for i, q := range queries {
-			squares[i] = q * q
+	synctest.Test(t, func(t *testing.T) {
+		entered, release := make(chan int), make(chan struct{})
+		b := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, queries []int) ([]int, error) {
+			entered <- len(queries)
+			<-release
+			squares := make([]int, len(queries))
+			for i, q := range queries {
+				squares[i] = q * q
+			}
+			return squares, nil
+		}}
+		var answered atomic.Int32
+		get := func(ctx context.Context, holder string, queries ...int) {
+			for _, q := range queries {
+				go func() {
+					if square, err := b.get(admission.WithHolder(ctx, holder), q); err == nil {
+						expect.Equal(t, fmt.Sprint("the result of query ", q), square, q*q)
+						answered.Add(1)
+					}
+				}()
+				synctest.Wait()
+			}
 		}
-		return squares, nil
-	}}
-	type result struct{ query, square int }
-	results := make(chan result, 10)
-	get := func(ctx context.Context, q int) {
-		if square, err := b.get(ctx, q); err == nil {
-			results <- result{q, square}
+		get(t.Context(), "flood", 1)
+		expect.Equal(t, "the first batch", <-entered, 1)
+		gone, cancel := context.WithCancel(t.Context())
+		get(gone, "flood", 99)
+		cancel() // its query must be dropped
+		get(t.Context(), "flood", 2, 3, 4, 5, 6)
+		get(t.Context(), "another", 7)
+		expect.Equal(t, "another holder's batch", <-entered, 1)
+		get(t.Context(), "a third", 8, 9)
+		for i, want := range []int{1, 0, 2, 4, 0} {
+			release <- struct{}{}
+			if want > 0 {
+				expect.Equal(t, fmt.Sprint("batch ", i), <-entered, want)
+			}
+			synctest.Wait() // so that the batches end in the order in which they began
 		}
-	}
-	go get(t.Context(), 1)
-	expect.Equal(t, "the first batch", <-entered, 1)
-	gone, cancel := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	go func() { get(gone, 99); close(left) }()
-	waiting := func(n int) {
-		expect.Until(t, "queries to wait", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.waiting) == n
-		})
-	}
-	waiting(1)
-	cancel()
-	<-left // its query must be dropped
-	for q := 2; q <= 6; q++ {
-		go get(t.Context(), q)
-	}
-	waiting(6)
-	release <- struct{}{}
-	expect.Equal(t, "the second batch", <-entered, 3)
-	release <- struct{}{}
-	expect.Equal(t, "the third batch", <-entered, 2)
-	release <- struct{}{}
-	for range 6 {
-		r := <-results
-		expect.That(t, r.square == r.query*r.query, "the result of query %d is %d", r.query, r.square)
-	}
+		expect.Equal(t, "answered", answered.Load(), 9)
+	})
 }
 
 // A batch that fails or panics fails all its queries, but not later ones.

@@ -21,8 +21,9 @@ import (
 //     for, 8 found enough to reach review alone. Of calls for other entities this says nothing: they may all be fraud.
 //
 // Customers choose what they check and can open accounts, so a finding is grave only if it holds for half of all
-// accounts and for 20 of them in as many networks: less could be one customer's doing. Neither time nor load counts: a
-// call that the host could not complete is not recorded.
+// accounts and for 20 of them in as many networks: less could be one customer's doing. All accounts are those that are
+// counted; contradictions are not grave in the first ten minutes, when few accounts are known. Neither time nor load
+// counts: a call that the host could not complete is not recorded.
 //
 // The counts apply to one lineup. Those of failures restart every ten minutes, the others each day.
 type Watch struct {
@@ -197,9 +198,11 @@ func (c *calls) report(w *Watch, d *check.Decision, i int, holds func(*recent) b
 		return
 	}
 	*found = d.At
+	o := &d.Layers[i]
+	fails := o.Failure != ""
 	accounts, all, networks := 0, 0, map[netip.Prefix]bool{}
 	for _, a := range c.accounts {
-		if a.layers[i].calls > 0 || a.layers[i].contradicted > 0 {
+		if a.layers[i].calls > 0 || !fails { // contradictions are those of a day
 			all++
 		}
 		if holds(&a.layers[i]) {
@@ -207,10 +210,10 @@ func (c *calls) report(w *Watch, d *check.Decision, i int, holds func(*recent) b
 			networks[a.network] = true
 		}
 	}
-	o := &d.Layers[i]
-	f := Finding{Revision: d.Revision, Layer: o.Layer, Fails: o.Failure != "",
+	f := Finding{Revision: d.Revision, Layer: o.Layer, Fails: fails,
 		Reason: fmt.Sprintf("%s for %d of %d accounts", what, accounts, all),
-		Grave:  !o.Required && len(networks) >= minNetworks && 2*accounts >= all}
+		Grave: !o.Required && len(networks) >= minNetworks && 2*accounts >= all &&
+			(fails || d.At.Sub(c.began) >= window)} // at first, few accounts are known
 	if !f.Grave && !f.Fails {
 		return
 	}

@@ -236,10 +236,9 @@ func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
 // lookupTimeout bounds a look-up of a key or of a limit, so that a database that hangs does not delay the refusal.
 const lookupTimeout = 500 * time.Millisecond
 
-// lookUp calls f, which queries the database for a caller that is not known yet, in a slot of the caller's address
-// block.
+// lookUp calls f, which queries the database for a caller that is not known yet, in a slot of the caller's network.
 func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(context.Context) error) error {
-	release, err := s.lookups.Take(client.String())
+	release, err := s.lookups.Take(internet.Network(client).String())
 	if err != nil {
 		return err
 	}

@@ -120,11 +120,11 @@ type Config struct {
 	ReadTimeout    time.Duration // from a request's first byte to its last, and until a new connection's first; 5 s
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests on one connection; 30 s
-	MaxConnections int           // concurrent, including idle ones, shared by address blocks, before 503; 8192
-	MaxHandshakes  int           // of TLS in progress, shared by address blocks, before connections are closed; 1024
+	MaxConnections int           // concurrent, including idle ones, shared by networks, before 503; 8192
+	MaxHandshakes  int           // of TLS in progress, shared by networks, before connections are closed; 1024
 
 	// Slots that callers share. A caller with more than its share gets 503.
-	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
+	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by network; 64
 	MaxBatches int // batches, by account; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain, by account; 4
 	// EventSlots are for requests for events, feedback, overrides and exports, by account; nil: 16 of them.

@@ -193,7 +193,7 @@ const maxExcess = 64
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
 	s.overflow.Do(func() {
-		_, open, _ := s.Load() // fewer than the limit if one address block has used up its share
+		_, open, _ := s.Load() // fewer than the limit if one network has used up its share
 		s.cfg.Logger.Warn("refusing connections", "open", open, "limit", s.cfg.MaxConnections)
 	})
 	refuse := func(c net.Conn) error {
@@ -205,7 +205,7 @@ func (s *Server) refuseConnection(c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	release, err := s.excess.Take(peerBlock(c.RemoteAddr()).String())
+	release, err := s.excess.Take(peerNetwork(c.RemoteAddr()))
 	if err != nil {
 		_ = c.Close()
 		return

@@ -28,7 +28,7 @@ const (
 // would stop serving.
 type listener struct {
 	net.Listener
-	slots   *admission.Shares // for connections, shared by address blocks
+	slots   *admission.Shares // for connections, shared by networks
 	proxies []netip.Prefix    // trusted ones
 	open    atomic.Int64
 	refuse  func(net.Conn) // refuses and closes a connection beyond the limit
@@ -77,15 +77,15 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// holder returns the name under which a peer's connection takes a slot: its address block, so that the connections of
-// one client leave room for others. All customers may come through a trusted proxy, so each of its connections has a
-// name of its own, and it can take all slots. Loopback is a block like any other, as it is for the limits on requests:
-// a proxy on this machine must be configured too.
+// holder returns the name under which a peer's connection takes a slot: its network, so that the connections of one
+// client leave room for others. All customers may come through a trusted proxy, so each of its connections has a name
+// of its own, and it can take all slots. Loopback is a network like any other, as it is for the limits on requests: a
+// proxy on this machine must be configured too.
 func (l *listener) holder(peer net.Addr) string {
 	if at, err := netip.ParseAddrPort(peer.String()); err == nil && internet.Within(plain(at.Addr()), l.proxies) {
 		return peer.String()
 	}
-	return peerBlock(peer).String()
+	return peerNetwork(peer)
 }
 
 // Close makes Accept return net.ErrClosed. Further calls do nothing.

@@ -52,8 +52,10 @@ func TestConnectionsAreLimited(t *testing.T) {
 		expect.Must(t, len(replies) == 1, "one connection more got %v, want one response", replies)
 		replies[0].is(t, "one connection more", 503, `"error":"`)
 		if most < 4 {
-			other := s.dialFrom(t, "127.0.0.2")
-			ask(t, other, bufio.NewReader(other)).is(t, "another address", 200)
+			other := s.dialFrom(t, "127.0.1.2")
+			ask(t, other, bufio.NewReader(other)).is(t, "another network", 200)
+			expect.Equal(t, "a holder", s.listener.holder(&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2::3")}),
+				"2001:db8:1::/48")
 			expect.NoError(t, other.Close())
 		}
 		expect.NoError(t, first.Close())

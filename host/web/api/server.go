@@ -49,7 +49,7 @@ type Server struct {
 	patterns map[string]*regexp.Regexp // by path, of those with a placeholder
 	lookups  *admission.Shares
 	recall   KeyMemory          // nil: keys are always looked up
-	excess   *admission.Shares  // connections beyond the limit that are refused through TLS, by address block
+	excess   *admission.Shares  // connections beyond the limit that are refused through TLS, by network
 	presents singleflight.Group // look-ups of keys in progress, by key
 	batches  *admission.Shares
 	privacy  *admission.Shares

@@ -164,16 +164,18 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 	})
 }
 
-// Look-ups of unknown keys from one address must leave room for those from others.
+// Look-ups of unknown keys from one network must leave room for those from others.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
 	var err error
 	for err == nil {
-		_, err = s.lookups.Take("192.0.2.1/32")
+		_, err = s.lookups.Take("2001:db8:1::/48")
 	}
-	expect.Error(t, "a flood from one address", err, admission.ErrShare)
-	expect.Error(t, "another address", expect.ErrorOf(s.lookups.Take("192.0.2.2/32")), nil)
+	for client, want := range map[string]error{"2001:db8:1:2::/64": admission.ErrShare, "2001:db8:2:2::/64": nil} {
+		lookedUp := s.lookUp(t.Context(), netip.MustParsePrefix(client), func(context.Context) error { return nil })
+		expect.Error(t, "a look-up from "+client, lookedUp, want)
+	}
 }
 
 // A client with many connections is not refused when its key is not remembered, as after the host's start.

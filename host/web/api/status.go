@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"errors"
 
+	"assay/host/internal/internet"
+
 	"github.com/gofiber/fiber/v2"
 )
 
@@ -46,7 +48,7 @@ func (s *Server) providerEvent(c *fiber.Ctx) error {
 	if s.cfg.ProviderEvent == nil {
 		return errNotFound
 	}
-	release, err := s.lookups.Take(s.Client(c.Context()).String())
+	release, err := s.lookups.Take(internet.Network(s.Client(c.Context())).String())
 	if err != nil {
 		return err
 	}

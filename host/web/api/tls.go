@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 )
 
@@ -18,13 +19,13 @@ import (
 type secure struct {
 	config  *tls.Config
 	timeout time.Duration
-	slots   *admission.Shares // handshakes in progress, by address block
+	slots   *admission.Shares // handshakes in progress, by network
 	failed  func(error)       // called after a failed handshake; must not block
 }
 
 // wrap puts TLS under a new connection. It returns an error if there are too many handshakes.
 func (s *secure) wrap(c *conn) error {
-	release, err := s.slots.Take(peerBlock(c.Conn.RemoteAddr()).String())
+	release, err := s.slots.Take(peerNetwork(c.Conn.RemoteAddr()))
 	if err != nil {
 		return err
 	}
@@ -80,11 +81,8 @@ func drain(c net.Conn) {
 	}
 }
 
-// peerBlock returns the address block of a connection's peer, or the zero Prefix if it has no IP address.
-func peerBlock(a net.Addr) netip.Prefix {
-	peer, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return block(plain(peer.Addr()))
+// peerNetwork returns the network of a connection's peer, or that of the zero Prefix if it has no IP address.
+func peerNetwork(a net.Addr) string {
+	peer, _ := netip.ParseAddrPort(a.String())
+	return internet.Network(block(plain(peer.Addr()))).String()
 }

@@ -91,7 +91,7 @@ type Config struct {
 	Receipts  Receipts
 	// Downloads limits the downloads of checks that run at once, by account.
 	Downloads *admission.Shares
-	// LookUps limits the look-ups of sessions that run at once, by the client's address block, and Pages the pages of
+	// LookUps limits the look-ups of sessions that run at once, by the client's network, and Pages the pages of
 	// customers who are signed in, by account or, for free accounts, by network.
 	LookUps, Pages *admission.Shares
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown

@@ -127,13 +127,13 @@ func (c *Console) origin(ctx *fiber.Ctx) signin.Origin {
 }
 
 // current returns the session of a request, or nil if the customer is not signed in. The look-up takes a slot of the
-// client's address block, because anybody can make up a token.
+// client's network, because anybody can make up a token.
 func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	token := ctx.Cookies(c.cookieName(ctx, "session"))
 	if token == "" {
 		return nil, nil
 	}
-	release, err := c.cfg.LookUps.Take(c.cfg.Client(ctx.Context()).String())
+	release, err := c.cfg.LookUps.Take(internet.Network(c.cfg.Client(ctx.Context())).String())
 	if err != nil {
 		return nil, err
 	}
