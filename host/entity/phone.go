@@ -15,12 +15,10 @@ import (
 // numbers than 6 digits are short codes, except in small numbering plans, where they are read if the request names the
 // country.
 const (
-	minPhoneDigits = 6
-	maxPhoneDigits = 15
-	// with the prefix that is dialled for a call abroad
-	maxDialledDigits = maxPhoneDigits + 5
-	// Few national numbers are longer.
-	longNational = 10
+	minPhoneDigits   = 6
+	maxPhoneDigits   = 15
+	maxDialledDigits = maxPhoneDigits + 5 // with the prefix of a call abroad
+	longNational     = 10                 // few national numbers are longer
 )
 
 // unionPlans lists the member states of the EU by population (Eurostat, 2024). A national number that fits several

@@ -31,10 +31,8 @@ func (p *Past) With(ctx context.Context, account string, revision int64, f func(
 		return err
 	}
 	defer visit.Close()
-	if late := visit.Judge(ctx, func() { err = p.with(ctx, revision, f) }); late != nil {
-		return late
-	}
-	return err
+	late := visit.Judge(ctx, func() { err = p.with(ctx, revision, f) })
+	return cmp.Or(late, err)
 }
 
 func (p *Past) with(ctx context.Context, revision int64, f func(*check.Lineup) error) error {

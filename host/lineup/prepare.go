@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/internal/maintenance"
 	"assay/host/lineup/fleet"
 	"assay/registry"
 	"assay/registry/activation"
@@ -138,10 +139,7 @@ func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate) {
 		time.Since(began).Milliseconds())
 	p.answer(ctx, answer)
 	if keep && err == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(keepCandidate):
-		}
+		maintenance.Pause(ctx, keepCandidate)
 	}
 }
 
@@ -238,10 +236,6 @@ func (p *Preparer) answer(ctx context.Context, a fleet.Answer) {
 			return
 		}
 		p.Log.Warn("answering about a lineup failed", "error", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pollInterval):
-		}
+		maintenance.Pause(ctx, pollInterval)
 	}
 }

@@ -2,8 +2,8 @@ package lineup
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,9 +249,8 @@ func TestPast(t *testing.T) {
 		expect.Error(t, fmt.Sprintf("revision %d, which was never in force", revision),
 			past.With(t.Context(), "flood", revision, nil), registry.ErrNoRevision)
 	}
-	failed := errors.New("a test's")
 	expect.Error(t, "after a failure it is the next one's turn, and it", past.With(t.Context(), "flood", last,
-		func(*check.Lineup) error { return failed }), failed)
+		func(*check.Lineup) error { return io.EOF }), io.EOF)
 }
 
 // settingLayer scores its setting "limit" and abstains without one.

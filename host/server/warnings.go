@@ -2,12 +2,12 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"assay/host/auditlog"
 	"assay/host/internal/terminal"
+	"assay/host/web/admin"
 	"assay/host/web/operator"
 )
 
@@ -101,7 +101,7 @@ func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add a
 }
 
 func (o *observer) warnOfSettings(r reading, add adding) {
-	public := !isLoopback(o.address)
+	public := !admin.IsLoopback(o.address)
 	if public && o.cfg.TLSCert == "" && !strings.HasPrefix(o.cfg.URL, "https://") {
 		add(operator.Caution, "Customers reach this host without TLS", "API keys cross the network in plain text. "+
 			"Set `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`, or put a proxy with TLS in front of it and set `ASSAY_URL` to "+
@@ -134,10 +134,4 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 		add(level, "Test mode: the test checkout is in force", "Anybody can subscribe with a test card, and nobody "+
 			"pays. Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`, and remove `ASSAY_TEST_CHECKOUT`.")
 	}
-}
-
-// isLoopback reports whether an address can be reached from this machine only.
-func isLoopback(address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }

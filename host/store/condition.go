@@ -136,10 +136,7 @@ func (s *Store) clockError() error {
 
 // earliest returns the earlier of the host's and the database's time, so that one fast clock deletes nothing too soon.
 func (s *Store) earliest() time.Time {
-	if at := s.hostNow(); at.Before(s.now()) {
-		return at
-	}
-	return s.now()
+	return slices.MinFunc([]time.Time{s.hostNow(), s.now()}, time.Time.Compare)
 }
 
 // batchEnded notes whether a batch failed because the disk was full, which a probe that only reads would not notice.

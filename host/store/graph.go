@@ -77,7 +77,8 @@ func (s *Store) GraphAggregates(ctx context.Context, subjects []reputation.Subje
 }
 
 func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subject) ([]reputation.Aggregate, error) {
-	r := s.newGraphReader()
+	now := s.now().UTC()
+	r := &graphReader{store: s, now: now, oldest: now.Add(-sightingMaxAge)}
 	known, err := r.known(ctx, subjects)
 	if err != nil || len(known) == 0 {
 		return r.aggregates, err

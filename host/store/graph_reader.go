@@ -37,12 +37,6 @@ type graphSubject struct {
 	parents []string
 }
 
-// newGraphReader returns a reader for one batch.
-func (s *Store) newGraphReader() *graphReader {
-	now := s.now().UTC()
-	return &graphReader{store: s, now: now, oldest: now.Add(-sightingMaxAge)}
-}
-
 // known returns the nodes that enough customers checked. It also aggregates the checks of the callers' own accounts.
 func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) (map[string]bool, error) {
 	r.aggregates = make([]reputation.Aggregate, len(subjects))

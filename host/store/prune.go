@@ -151,8 +151,8 @@ func (s *Store) expire(ctx context.Context, e expiry, chains []int, cluster bool
 }
 
 // failUndeliverable fails the pending events of a chain whose endpoint is disabled, and discards those of accounts
-// without an endpoint. No event waits for more than a minute. For two leases after an endpoint was disabled, the success of an attempt in flight may still
-// enable it. Its events then continue on schedule.
+// without an endpoint. No event waits for longer than a minute. For two leases after an endpoint was disabled, the
+// success of an attempt in flight may still enable it. Its events then continue on schedule.
 func (s *Store) failUndeliverable(ctx context.Context, chain int) error {
 	var refs []string
 	args := named{"chain": chain, "lease": webhook.AttemptLease.Microseconds(), "test_prefix": testPrefix}

@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/decision"
+	"assay/host/internal/maintenance"
 )
 
 // Usage returns the account's plan and its use of this month's quota. It fails with billing.ErrNoAccount.
@@ -66,10 +67,8 @@ func (s *Store) countChecks(ctx context.Context, r requester, from, until time.T
 	[]decision.Count, error) {
 	release, err := s.counting.Take(r.AccountID)
 	for ; err != nil; release, err = s.counting.Take(r.AccountID) {
-		select {
-		case <-ctx.Done():
+		if !maintenance.Pause(ctx, 20*time.Millisecond) {
 			return nil, err
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	defer release()

@@ -179,8 +179,8 @@ func TestPruneWebhooks(t *testing.T) {
 	holds(t, strings.HasPrefix(got, "failed"), "the event without an endpoint is %q", got)
 	noError(t, s.ResendEvent(t.Context(), caller.Account, ref)) // which does not keep it longer
 	failPending(t, s)
-	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now() + interval '1 h', settled_at = NULL
-		WHERE ref = ?`, waiting).Exec(t.Context()))(t)
+	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now() + interval '1 h',
+		settled_at = NULL WHERE ref = ?`, waiting).Exec(t.Context()))(t)
 	clock.advance(t, time.Second)
 	got, want = prune(), waiting
 	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)

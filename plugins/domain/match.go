@@ -310,11 +310,7 @@ func isSeparator(c byte) bool { return c == '-' || c == '_' || isDigit(c) }
 
 // unaccented returns text without the accents of its letters, and the same with ae, oe and ue for umlauts.
 func unaccented(text string) (plain, long string) {
-	ascii := true
-	for i := range len(text) {
-		ascii = ascii && text[i] < utf8.RuneSelf
-	}
-	if ascii {
+	if strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return text, text
 	}
 	var short, full []byte

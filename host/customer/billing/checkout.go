@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -108,7 +107,7 @@ func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 			return Session{}, err
 		}
 	}
-	token := newToken()
+	token := rand.Text()
 	c := Checkout{
 		ID: "co_" + ulid.Make().String(), Session: SessionHash(token), Account: o.Account, Plan: o.Plan,
 		Provider: b.Provider.Name(), Paid: offer.Cents == 0, At: b.Now(),
@@ -224,9 +223,3 @@ func (b *Billing) closePages(ctx context.Context, open []string) (paid bool, err
 
 // SessionHash returns the hash under which a checkout's token is stored.
 func SessionHash(token string) [32]byte { return sha256.Sum256([]byte(token)) }
-
-func newToken() string {
-	raw := make([]byte, 32)
-	rand.Read(raw)
-	return base64.RawURLEncoding.EncodeToString(raw)
-}

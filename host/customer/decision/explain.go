@@ -92,7 +92,7 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 		return nil, err
 	}
 	d := now.Decision
-	today := scoringOf(d)
+	today := newScoring(d.Revision, d.Fused, d.Layers, d.Terms, hostSignals(d.Signals))
 	explained := &Explanation{Check: recorded.Check, Today: today, DecidedBy: today}
 	looked := lookupsOf(d.Terms)
 	if d.Revision != recorded.Revision {
@@ -106,10 +106,6 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	explained.FactsOfToday = sourcesOf(looked)
 	explained.Text = explained.words()
 	return explained, nil
-}
-
-func scoringOf(d *check.Decision) *Scoring {
-	return newScoring(d.Revision, d.Fused, d.Layers, d.Terms, hostSignals(d.Signals))
 }
 
 // again scores a value under an earlier lineup with the facts that were looked up for today's.

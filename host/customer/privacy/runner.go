@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"assay/host/internal/maintenance"
 )
 
 // Work is a request that a host has claimed.
@@ -41,7 +43,7 @@ func (r *Runner) Run(ctx context.Context) {
 			r.Logger.Error("claiming a privacy request failed", "error", err)
 		}
 		if work == nil {
-			rest(ctx, r.Every())
+			maintenance.Pause(ctx, r.Every())
 			continue
 		}
 		if err := r.finish(ctx, work); err != nil && ctx.Err() == nil {
@@ -62,14 +64,7 @@ func (r *Runner) finish(ctx context.Context, work Work) error {
 		if r.Late != nil {
 			pause += r.Late()
 		}
-		rest(ctx, min(pause, maxRest))
+		maintenance.Pause(ctx, min(pause, maxRest))
 	}
 	return ctx.Err()
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"assay/host/internal/maintenance"
 )
 
 // Config configures a Deliverer. Outbox and Logger are required; the zero value of every other field is valid.
@@ -104,7 +106,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 			case <-time.After(d.turn(pollInterval) - time.Since(began)):
 			}
 		}
-		pause(ctx, minPollInterval-time.Since(began))
+		maintenance.Pause(ctx, minPollInterval-time.Since(began))
 	}
 }
 
@@ -160,14 +162,6 @@ func (d *Deliverer) deliver(delivery Delivery, s *slot) {
 			d.log.Error("webhook attempt cannot be recorded", "ref", delivery.Ref, "error", err)
 			return
 		}
-		pause(context.Background(), finishRetryDelay)
-	}
-}
-
-// pause sleeps for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		maintenance.Pause(context.Background(), finishRetryDelay)
 	}
 }

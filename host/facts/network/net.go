@@ -71,7 +71,7 @@ func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) b
 		return nil, nil
 	}
 	byAddress := n.asns != nil && wantsAny(wants, "net.asn", "net.org") || n.countries != nil && wants("net.country") ||
-		wants("net.listed") && n.hasAddressLists()
+		wants("net.listed") && slices.ContainsFunc(n.lists, func(l *blocklist) bool { return !l.Domains })
 	var lookUps group[entity.Facts]
 	if byAddress {
 		lookUps.run(func() (entity.Facts, error) { return n.byAddress(ctx, s.host, wants) })
@@ -140,10 +140,6 @@ func (n *Net) addSystems(found entity.Facts, addresses []netip.Addr) {
 	if len(texts) > 0 {
 		found["net.asn"], found["net.org"] = strings.Join(texts, " "), organisations[numbers[0]]
 	}
-}
-
-func (n *Net) hasAddressLists() bool {
-	return slices.ContainsFunc(n.lists, func(l *blocklist) bool { return !l.Domains })
 }
 
 // listings queries every blocklist of domains, or of addresses, for each name.

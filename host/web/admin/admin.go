@@ -96,7 +96,7 @@ func New(cfg Config) *Server {
 
 // Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must be called at most once.
 func (s *Server) Serve(l net.Listener) error {
-	s.http.Handler = guard(s.routes(), isLoopback(l.Addr()))
+	s.http.Handler = guard(s.routes(), IsLoopback(l.Addr()))
 	err := s.http.Serve(netutil.LimitListener(l, maxConnections))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -68,7 +68,8 @@ func Validate(setting string) error {
 	return nil
 }
 
-func isLoopback(a net.Addr) bool {
+// IsLoopback reports whether an address can be reached from this machine only.
+func IsLoopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
