@@ -105,7 +105,7 @@ func TestSubscribe(t *testing.T) {
 		}
 		c := a.begun[0]
 		expect.That(t, strings.HasPrefix(s.URL, test.url) && !strings.Contains(s.URL, s.Token), "URL %s", s.URL)
-		expect.That(t, c.Session == SessionHash(s.Token) && len(s.Token) == 43 && c.Plan == test.plan &&
+		expect.That(t, c.Session == SessionHash(s.Token) && len(s.Token) == 26 && c.Plan == test.plan &&
 			c.Account == test.account && c.Paid == (test.plan == "free"), "stored %+v", c)
 	})
 }
