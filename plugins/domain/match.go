@@ -313,7 +313,7 @@ func unaccented(text string) (plain, long string) {
 	if strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return text, text
 	}
-	var short, full []byte
+	short, full := make([]byte, 0, 2*len(text)), make([]byte, 0, 2*len(text))
 	for _, r := range text {
 		letters, how := asASCII(r)
 		if r < utf8.RuneSelf || how != accented {
