@@ -45,7 +45,7 @@ func TestPhoneFacts(t *testing.T) {
 		"lost plus, own country": {"4915123456789", "DE", "+4915123456789", Facts{
 			"phone.assumed": "no", "phone.type": "mobile"}},
 		"dialled in Australia":        {"0011 61 2 9374 4000", "AU", "+61293744000", Facts{"phone.valid": "yes"}},
-		"dialled in Korea":            {"00700 1 650 253 0000", "KR", "+16502530000", Facts{"phone.valid": "yes"}},
+		"dialled with 00, or 001":     {"00 1 659 234 5678", "KR", "+16592345678", Facts{"phone.country": "US"}},
 		"dialled with sixteen digits": {"011 49 1512 3456789", "US", "+4915123456789", nil},
 		"lost plus":                   {"33612345678", "", "+33612345678", Facts{"phone.assumed": "yes"}},
 		"guessed by grouping": {"06 12 34 56 78", "", "+33612345678", Facts{

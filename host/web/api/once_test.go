@@ -161,7 +161,8 @@ func TestReceiptIsReplayed(t *testing.T) {
 		return json.RawMessage(fmt.Sprintf(`{"issued":%d}`, n)), false, nil
 	})})
 	const body = `{"domain":"example.com","receipt":true}`
-	s.sendOnce(t, "/api/check", body, "k").is(t, "whose receipt cannot be read", 503)
+	s.sendOnce(t, "/api/check", body, "k").is(t, "whose receipt cannot be read", 503,
+		"the check is counted once, send the same request again")
 	first := s.sendOnce(t, "/api/check", body, "k")
 	first.is(t, "again", 200, `,"receipt":{"issued":2}}`)
 	again := s.sendOnce(t, "/api/check", body, "k")
