@@ -122,16 +122,14 @@ func (s *Store) Problems() []Problem {
 // clockError returns an error if the host's clock is wrong, or was set since the last probe. The times of checks are
 // hashed, so they cannot be corrected later.
 func (s *Store) clockError() error {
-	reason := ""
-	if c := s.watched.condition.Load(); c != nil && c.clock != nil {
-		reason = c.clock.Reason
-	} else if s.hostNow().Sub(s.time()).Abs() > maxClockOffset+probeTimeout {
-		reason = "was set a moment ago"
+	c := s.watched.condition.Load()
+	switch {
+	case c != nil && c.clock != nil:
+		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + c.clock.Reason)}
+	case s.hostNow().Sub(s.time()).Abs() > maxClockOffset+probeTimeout:
+		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock was set a moment ago")}
 	}
-	if reason == "" {
-		return nil
-	}
-	return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + reason)}
+	return nil
 }
 
 // earliest returns the earlier of the host's and the database's time, so that one fast clock deletes nothing too soon.

@@ -155,7 +155,8 @@ func (s *Store) expire(ctx context.Context, e expiry, chains []int, cluster bool
 // success of an attempt in flight may still enable it. Its events then continue on schedule.
 func (s *Store) failUndeliverable(ctx context.Context, chain int) error {
 	var refs []string
-	args := named{"chain": chain, "lease": webhook.AttemptLease.Microseconds(), "test_prefix": testPrefix}
+	args := named{"chain": chain, "lease": webhook.AttemptLease.Microseconds(), "test_prefix": testPrefix,
+		"now": s.now()}
 	err := query(s.db, "interrupted_of_disabled", args).Scan(ctx, &refs)
 	if err == nil {
 		err = logInterruptedAttempts(ctx, s.db, chain, refs)
@@ -164,9 +165,9 @@ func (s *Store) failUndeliverable(ctx context.Context, chain int) error {
 		_, err = query(s.db, "fail_events_of_disabled", args).Exec(ctx)
 	}
 	if err == nil { // the database's clock was ahead
-		_, err = s.db.NewRaw(`UPDATE webhook_events SET next_attempt_at = now(),
-			leased_until = leased_until + (now() - next_attempt_at) WHERE chain = ?chain AND state = 'pending'
-			AND next_attempt_at > now() + interval '1 minute'`, args).Exec(ctx)
+		_, err = s.db.NewRaw(`UPDATE webhook_events SET next_attempt_at = ?now, -- as Citus accepts it
+			leased_until = CASE WHEN leased_until IS NOT NULL THEN ?now::timestamptz END WHERE chain = ?chain
+			AND state = 'pending' AND next_attempt_at > now() + interval '1 minute'`, args).Exec(ctx)
 	}
 	if err == nil {
 		_, err = discardEvents(s.db).Where("chain = ?", chain).Where(`NOT EXISTS (
