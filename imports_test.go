@@ -73,7 +73,7 @@ var groups = []struct{ name, imports, reason string }{
 // outside lists what the host's groups may import from the rest of the module.
 var outside = map[string]string{
 	"audit": "", "facts": "sdk", "sandbox": "registry registry/sealed sdk", "measure": "registry sdk",
-	"lineup":       "registry registry/activation sdk sdk/starter",
+	"lineup":       "registry registry/activation registry/release sdk sdk/starter",
 	"store":        "migrations registry registry/activation registry/expect",
 	"auditlog":     "registry registry/activation registry/release sdk/receipt",
 	"web":          "docs registry/suggest",
@@ -81,7 +81,7 @@ var outside = map[string]string{
 	"server":       "registry",
 	"cli": "plugins/lexical/learn registry registry/activation registry/oci registry/project registry/release " +
 		"registry/suggest sdk sdk/receipt",
-	"hosttest": "registry registry/activation registry/expect registry/project",
+	"hosttest": "registry registry/activation registry/expect registry/project registry/release",
 }
 
 // allowedImports lists what packages may import of this module if that is less than their group may, and why. Paths are
@@ -128,7 +128,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/lineup/canary": {"host/check host/entity host/lineup/replay",
 		"judging a canary needs its checks, and neither storage nor signatures"},
 	"host/lineup/change": {"host/check host/entity host/lineup host/lineup/fleet host/lineup/replay registry " +
-		"registry/activation", "changing a lineup needs neither a terminal nor files of keys"},
+		"registry/activation registry/release", "changing a lineup needs neither a terminal nor files of keys"},
 	"host/lineup/replay": {"host/check host/entity host/internal/plot",
 		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
 	"host/measure/bench":  {"", "load is generated from outside the host"},

@@ -66,9 +66,12 @@ type SignalText struct {
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
 	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. Next
 	// to one of them that raises the score, the answer leaves this signal out, unless the verdict is allow. It counts
-	// even so.
+	// even so. There are at most 32.
 	YieldsTo []string `json:"yields_to,omitempty"`
 }
+
+// maxYieldsTo bounds the work that each answer with the signal takes.
+const maxYieldsTo = 32
 
 // Class says what kind of evidence a layer's signals are. Findings decide, style suggests, clearing clears.
 type Class string
@@ -197,6 +200,9 @@ func (m Manifest) validate() error {
 			if err := sdk.ValidText(s.Remedy); err != nil {
 				bad("signals: %s: remedy: %w", s.Code, err)
 			}
+		}
+		if len(s.YieldsTo) > maxYieldsTo {
+			bad("signals: %s: yields_to has %d entries, more than %d", s.Code, len(s.YieldsTo), maxYieldsTo)
 		}
 		for _, code := range s.YieldsTo {
 			if !yieldPattern.MatchString(code) {

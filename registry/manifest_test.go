@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,6 +161,9 @@ func TestManifestFields(t *testing.T) {
 		{"a signal's threat unknown", "signals", with("threat", "doom"), `threat "doom"`},
 		{"a remedy", "signals", with("remedy", "Ask the list."), ""},
 		{"signals that it yields to", "signals", with("yields_to", []string{"d:", "d:e:", "d:e:f"}), ""},
+		{"32 signals that it yields to", "signals", with("yields_to", slices.Repeat([]string{"d:"}, 32)), ""},
+		{"33 signals that it yields to", "signals", with("yields_to", slices.Repeat([]string{"d:"}, 33)),
+			"signals: a:b:c: yields_to has 33 entries, more than 32"},
 		{"a layer that it yields to", "signals", with("yields_to", []string{"d"}),
 			`signals: a:b:c: yields_to contains "d"`},
 		{"a remedy too long", "signals", with("remedy", strings.Repeat("x", 241)), "signals: a:b:c: remedy"},

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"assay/host/installation"
 	"assay/host/store"
 	"assay/registry"
 	"assay/registry/expect"
+	"assay/registry/release"
 )
 
 // FailingValue is a body of a check that each layer of [PublishFailingLayers] fails for: its top-level domain has four
@@ -15,7 +17,7 @@ const FailingValue = `{"domain":"blumen-hartmann%d.shop"}`
 
 // PublishFailingLayers publishes four layers that fail for domains under a top-level domain of four letters, each in
 // its own way, and returns them for a lineup. `plugin push` would refuse them.
-func PublishFailingLayers(t *testing.T, s *store.Store) (layers []registry.LineupLayer) {
+func PublishFailingLayers(t *testing.T, dir string, s *store.Store) (layers []registry.LineupLayer) {
 	t.Helper()
 	for _, l := range []struct{ name, fail string }{
 		{"trapping", "\x00"},
@@ -39,8 +41,16 @@ func PublishFailingLayers(t *testing.T, s *store.Store) (layers []registry.Lineu
 		m := expect.Value(registry.OpenModule(expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
 			"version":"1.0.0","summary":"Fails","threats":[],"budget_fuel":1000000,"memory_mb":16,"default_weight":1,
 			"class":"finding","entities":["domain"],"facts":["domain.tld"],"signals":[]}`, l.name), nil))(t)))(t)
-		expect.NoError(t, s.PublishPlugin(t.Context(), m, "1.0.0", "", nil))
+		PublishSigned(t, dir, s, m)
 		layers = append(layers, registry.LineupLayer{Layer: l.name + "@1.0.0", Weight: registry.ForAll(3)})
 	}
 	return layers
+}
+
+// PublishSigned publishes a module that is signed with the operator's key of a data directory.
+func PublishSigned(t *testing.T, dir string, s *store.Store, m registry.Module) {
+	t.Helper()
+	key := expect.Value(installation.ReadKey((&installation.Config{DataDir: dir}).OperatorKeyPath()))(t)
+	notes := registry.Notes{registry.NoteSignature: expect.Value(release.Sign(release.Of(m), key))(t)}
+	expect.NoError(t, s.PublishPlugin(t.Context(), m, m.Manifest.Version, "", notes))
 }

@@ -153,7 +153,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	// `plugin push` would refuse it.
 	flaky := expect.Value(registry.OpenModule(hosttest.Packed(t, "flaky", brokenLayer,
 		`"entities":["iban"],"facts":[],"signals":[]`)))(t)
-	expect.NoError(t, store.PublishPlugin(t.Context(), flaky, "1.0.0", "", nil))
+	hosttest.PublishSigned(t, dir, store, flaky)
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bands.Review = 5
 	for i := range l.Layers {

@@ -149,10 +149,11 @@ func published(ctx context.Context, source lineup.Source, plugin string, base li
 	if errors.Is(err, registry.ErrNoPlugin) {
 		err = fmt.Errorf("%s was not published: `assay plugin push` publishes it", plugin)
 	}
-	if err == nil {
-		m, err = registry.ParseManifest(p.Manifest)
+	if err != nil {
+		return p, m, err
 	}
-	return p, m, err
+	module, err := source.Module(ctx, p.Digest) // its row in the database could say something else
+	return p, module.Manifest, err
 }
 
 // nextPlace returns where a version of a plugin is, and where it gets by a promotion. A lineup has one version of each

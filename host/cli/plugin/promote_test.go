@@ -15,6 +15,7 @@ import (
 	"assay/host/lineup"
 	"assay/host/lineup/replay"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/expect"
@@ -103,6 +104,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("probe is not in the lineup in force", "retire", "probe")
 	pushProbe(t, dir, database, "1.0.0")
 	pushProbe(t, dir, database, "1.0.0-rc.1") // lower
+	storetest.Exec(t, storetest.Session(t, database), // which counts for nothing
+		`UPDATE plugin_versions SET manifest = manifest || '{"default_weight":9}' WHERE name = 'probe'`)
 	refused("promote it without --live first", "promote", "probe", "--live")
 	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", 0, 2, 1, 'x'))
 
@@ -153,6 +156,26 @@ func TestRetireFromCanary(t *testing.T) {
 		fmt.Sprint(shown.Canary.Revision)).Lineup
 	expect.That(t, trial.Bands.Review == 39 && trial.Layer("history") == nil &&
 		len(trial.Layers) == len(shown.Lineup.Layers), "the canary: %+v", trial)
+}
+
+// TestExchangedModule publishes a layer, and exchanges its module in the database: no command signs the other one.
+func TestExchangedModule(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	pushProbe(t, dir, database, "1.0.0")
+	evil := expect.Value(registry.OpenModule(append(emptyPlugin(t, "probe", "1.0.0").Wasm, 0, 2, 1, 'x')))(t)
+	db := storetest.Session(t, database)
+	expect.Value(db.Exec(t.Context(), "INSERT INTO plugin_modules VALUES ($1, $2)", evil.Digest[:], evil.Wasm))(t)
+	expect.Value(db.Exec(t.Context(), `INSERT INTO plugin_notes SELECT $1, kind, note FROM plugin_notes`,
+		evil.Digest[:]))(t)
+	expect.Value(db.Exec(t.Context(), "UPDATE plugin_versions SET digest = $1 WHERE name = 'probe'", evil.Digest[:]))(t)
+	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	l.Layers = append(l.Layers, registry.LineupLayer{Layer: "probe@1.0.0", Weight: registry.ForAll(1)})
+	file := hosttest.WriteJSON(t, l)
+	for _, args := range [][]string{{"plugin", "promote", "probe"}, {"lineup", "set", file}, {"lineup", "diff", file},
+		{"lineup", "canary", file, "--share", "5%"}} {
+		hosttest.WantRefusal(t, strings.Join(args, " "), dir, database, nil, args, "probe@1.0.0 was signed with the digest ")
+	}
 }
 
 // TestPluginDev changes a layer while `assay plugin dev` keeps it in shadow, and interrupts the command. It shows what

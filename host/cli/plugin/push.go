@@ -144,23 +144,29 @@ func sign(c *installation.Config,
 	return release.Accept(trust, release.Of(m), signatures...)
 }
 
-// publish publishes a plugin in the installation's database, with the first signature that the trust file accepts.
-// Without signatures it keeps the one that was published before, or else the operator's key signs.
-func publish(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (pluginLine, error) {
+// signStored is like sign. Without signatures it keeps the one that was published before, or else the operator's key
+// signs.
+func signStored(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (
+	signature string, signed release.Signed, err error) {
 	trust, err := s.ReadTrust()
 	if err != nil {
-		return pluginLine{}, err
+		return "", signed, err
 	}
 	if len(signatures) == 0 {
 		stored, err := s.Store.PluginNotes(ctx, m.Digest)
 		if err != nil {
-			return pluginLine{}, err
+			return "", signed, err
 		}
-		if _, _, err = release.Accept(trust, release.Of(m), stored[registry.NoteSignature]); err == nil {
-			signatures = []string{stored[registry.NoteSignature]}
+		if signature, signed, err = release.Accept(trust, release.Of(m), stored[registry.NoteSignature]); err == nil {
+			return signature, signed, nil
 		}
 	}
-	signature, signed, err := sign(s.Config, trust, m, signatures)
+	return sign(s.Config, trust, m, signatures)
+}
+
+// publish publishes a plugin in the installation's database, signed as signStored says.
+func publish(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (pluginLine, error) {
+	signature, signed, err := signStored(ctx, s, m, signatures)
 	if err != nil {
 		return pluginLine{}, err
 	}

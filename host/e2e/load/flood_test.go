@@ -146,7 +146,7 @@ func startFailingHost(t *testing.T, failing int) failingHost {
 	issue := func(name string) string {
 		return expect.Value(installation.IssueKey(t.Context(), s, installation.Unlimited(), name))(t).Secret
 	}
-	layers := hosttest.PublishFailingLayers(t, s)[:failing]
+	layers := hosttest.PublishFailingLayers(t, dir, s)[:failing]
 	key := issue("customer")
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	if l.Layers = append(l.Layers, layers...); failing > 0 {

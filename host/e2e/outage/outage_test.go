@@ -106,7 +106,7 @@ func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 	cmd.Env = append(cmd.Env, "ASSAY_TRUSTED_PROXIES=127.0.0.1")
 	host := hosttest.RunHost(t, cmd)
 	store := hosttest.OpenStore(t, dir, database).Store
-	layers := hosttest.PublishFailingLayers(t, store)
+	layers := hosttest.PublishFailingLayers(t, dir, store)
 	issue := func(name string) string {
 		return expect.Value(installation.IssueKey(t.Context(), store, installation.Unlimited(), name))(t).Secret
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"assay/host/check"
@@ -16,6 +17,7 @@ import (
 	"assay/host/lineup/replay"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/release"
 )
 
 // Storage is the part of the database that a change needs.
@@ -23,6 +25,7 @@ type Storage interface {
 	lineup.Source
 	lineup.Store
 	fleet.Store
+	PluginNotes(ctx context.Context, digest registry.Digest) (registry.Notes, error)
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
 }
@@ -36,6 +39,8 @@ type Operator struct {
 	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
 	Try func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) (
 		[]registry.Manifest, error)
+	// BuiltIn returns the modules of this program.
+	BuiltIn func(ctx context.Context) ([]registry.Module, error)
 	// Open opens lineups in this process to score values, see lineup.OpenPinned.
 	Open      func(ctx context.Context, all ...registry.LineupDocument) (_ []*check.Lineup, closeAll func(), err error)
 	LayerTime time.Duration // of a check, without its lookups
@@ -98,6 +103,9 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	if err != nil {
 		return Activated{}, err
 	}
+	if err := o.vouch(ctx, next, c.Base.Layers()); err != nil {
+		return Activated{}, stays(c.Base, err)
+	}
 	if err := o.try(ctx, next, c.Base); err != nil {
 		return Activated{}, stays(c.Base, err)
 	}
@@ -135,6 +143,43 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 		return Activated{}, err
 	}
 	return o.await(ctx, rollout, a)
+}
+
+// vouch reports an error unless the module of each layer is in force, is signed by a publisher whom the trust file lists
+// or is one of this program's: write access to the database must not be enough to have an operator sign a module.
+func (o *Operator) vouch(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) error {
+	var errs []error
+	for _, layer := range l.Layers {
+		if !slices.ContainsFunc(inForce, func(in registry.LineupLayer) bool {
+			return in.Layer == layer.Layer && in.Digest == layer.Digest
+		}) {
+			if err := o.vouchLayer(ctx, layer); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", layer.Layer, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Operator) vouchLayer(ctx context.Context, layer registry.LineupLayer) error {
+	digest, _ := layer.ModuleDigest()
+	m, err := o.Storage.Module(ctx, digest)
+	if err != nil {
+		return err
+	}
+	notes, err := o.Storage.PluginNotes(ctx, digest)
+	if err != nil {
+		return err
+	}
+	_, _, refused := release.Accept(o.Trust, release.Of(m), notes[registry.NoteSignature])
+	if refused == nil {
+		return nil
+	}
+	builtIn, err := o.BuiltIn(ctx)
+	if err == nil && !slices.ContainsFunc(builtIn, func(b registry.Module) bool { return b.Digest == digest }) {
+		err = refused
+	}
+	return err
 }
 
 // try opens the layers of a lineup that are not in force yet in this process, before any host has to.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -17,14 +18,17 @@ import (
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/expect"
+	"assay/registry/release"
 )
 
 // database is a storage in memory, whose one host, if it is not nil, answers as told.
 type database struct {
 	Storage
-	last  string
-	notes map[registry.Digest]string
-	texts [][]byte
+	last      string
+	notes     map[registry.Digest]string // activations
+	texts     [][]byte
+	published registry.Module // the one module
+	signature string          // of it
 
 	host      *fleet.Host
 	answer    fleet.Answer
@@ -34,6 +38,12 @@ type database struct {
 
 func (d *database) LastActivation(context.Context) (string, bool, error) {
 	return d.last, d.last != "", nil
+}
+func (d *database) Module(context.Context, registry.Digest) (registry.Module, error) {
+	return d.published, nil
+}
+func (d *database) PluginNotes(context.Context, registry.Digest) (registry.Notes, error) {
+	return registry.Notes{registry.NoteSignature: d.signature}, nil
 }
 func (d *database) ExtendCandidate(context.Context, string) error   { return nil }
 func (d *database) WithdrawCandidate(context.Context, string) error { return nil }
@@ -207,6 +217,56 @@ func TestPut(t *testing.T) {
 			now.Reason != "a test" || (now.Canary != nil) != (change.Share != 0)) {
 			t.Errorf("in force: %+v, result %+v, want activation %d", now.Activation, done, c.number)
 		}
+	})
+}
+
+// An operator signs only modules that are in force, signed by a publisher or built in.
+func TestVouch(t *testing.T) {
+	t.Parallel()
+	pack := func(version string) registry.Module {
+		manifest := fmt.Sprintf(`{"name":"mine","version":%q,"summary":"Mine","entities":["iban"],"facts":[],"signals":[],
+			"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1}`, version)
+		packed := expect.Value(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifest), nil))(t)
+		return expect.Value(registry.OpenModule(packed))(t)
+	}
+	key := func(name string, seed byte) activation.Key {
+		return expect.Value(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
+	}
+	m, other := pack("1.0.0"), pack("1.0.1")
+	publisher, former, hostKey := key("publisher", 2), key("former", 3), key("host", 4)
+	trusted := "\npublisher " + publisher.Verifier + "\nformer " + former.Verifier + "\nhost " + hostKey.Verifier
+	type testCase struct {
+		by      activation.Key // who signed
+		of      registry.Module
+		builtIn registry.Module
+		trust   string // more of the trust file
+		refused string
+	}
+	expect.Each(t, map[string]testCase{
+		"signed by the operator":       {by: key("operator", 1), of: m},
+		"signed by a publisher":        {by: publisher, of: m},
+		"built in":                     {builtIn: m},
+		"not signed":                   {builtIn: other, refused: "mine@1.0.0: refused, unsigned: it has no signature"},
+		"signed by a stranger":         {by: key("stranger", 5), of: m, refused: "the trust file does not list"},
+		"signed by a former publisher": {by: former, of: m, refused: "the trust file lists as former"},
+		"signed by a host":             {by: hostKey, of: m, refused: "a host's, which may not sign plugins"},
+		"with another's signature":     {by: publisher, of: other, refused: "its signature is that of mine@1.0.1"},
+		"revoked": {by: publisher, of: m, trust: "\nrevoked " + m.Digest.String(),
+			refused: "the trust file revokes mine@1.0.0"},
+	}, func(t *testing.T, c testCase) {
+		s := newSetting(t)
+		s.Trust = expect.Value(activation.ParseTrust("operator " + s.Key.Verifier + trusted + c.trust))(t)
+		s.BuiltIn = func(context.Context) ([]registry.Module, error) { return []registry.Module{c.builtIn}, nil }
+		s.db.published = m
+		if c.of.Wasm != nil {
+			s.db.signature = expect.Value(release.Sign(release.Of(c.of), c.by))(t)
+		}
+		base, next := s.inForce(t), weighted(8)
+		next.Layers[0].Digest = m.Digest.String()
+		_, err := s.Measure(t.Context(), base.Document, next)
+		expect.Outcome(t, "measuring", err, c.refused)
+		_, err = s.Put(t.Context(), Change{Base: base, Lineup: next, Limit: 1})
+		expect.Outcome(t, "putting it in force", err, c.refused)
 	})
 }
 

@@ -23,7 +23,10 @@ func (o *Operator) Measure(ctx context.Context, inForce, next registry.LineupDoc
 	}
 	candidate := fleet.Candidate{Document: string(text)}
 	if o.Key != nil {
-		signed, err := activation.SignMeasurement(text, o.Key)
+		signed, err := "", o.vouch(ctx, next, inForce.Layers)
+		if err == nil {
+			signed, err = activation.SignMeasurement(text, o.Key)
+		}
 		if err != nil {
 			return nil, err
 		}
