@@ -334,6 +334,26 @@ func TestLargeSubject(t *testing.T) {
 	verifyLedger(t, first)
 }
 
+// An account with many requests waits for those of others.
+func TestRequestsInTurns(t *testing.T) {
+	t.Parallel()
+	s, l, busy := newLedger(t, nil, LedgerConfig{})
+	other := newCaller(t, s, plan(t, "pro", 10))
+	var ids []string
+	for i, c := range []check.Caller{busy, busy, other} {
+		subject := parse(t, entity.Domain, fmt.Sprintf("shop%d.example", i))
+		appendOne(t, l, decided(c, subject, check.Allow))
+		ids = append(ids, must(s.Begin(t.Context(), c, privacy.KindExport, about(subject)))(t).ID)
+	}
+	conn := session(t, s.url)
+	exec(t, conn, "UPDATE subject_requests SET lease_until = created_at - interval '1 hour'",
+		fmt.Sprintf("UPDATE subject_requests SET lease_until = now() - interval '1 second' WHERE id = '%s'", ids[1]))
+	for _, want := range []string{ids[2], ids[0], ids[1]} {
+		work := must(s.ClaimRequest(t.Context()))(t)
+		expect(t, "claimed", work.(*requestWork).row.ID, want)
+	}
+}
+
 // Exports are deleted after a day and requests after a month. A request whose key was revoked fails.
 func TestRequestsEnd(t *testing.T) {
 	t.Parallel()

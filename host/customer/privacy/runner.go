@@ -16,8 +16,8 @@ type Work interface {
 
 // Queue holds the requests in the background.
 type Queue interface {
-	// ClaimRequest returns a request that no other host works on, or nil if there is none. A request that nobody has
-	// worked on for some seconds can be claimed again.
+	// ClaimRequest returns a request that no host works on, or nil if there is none: that of the account whose requests
+	// nobody has worked on for the longest time. A request can be claimed again some seconds after the last step.
 	ClaimRequest(ctx context.Context) (Work, error)
 }
 
@@ -35,13 +35,13 @@ const restFactor = 3
 // maxRest bounds the rest after a step, so that the host keeps the request.
 const maxRest = 2 * time.Second
 
+// maxTurn is how long a host works on a request while others wait.
+const maxTurn = 10 * time.Second
+
 // Run works until ctx ends. Another host continues with a request that it leaves unfinished.
 func (r *Runner) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		work, err := r.Queue.ClaimRequest(ctx)
-		if err != nil && ctx.Err() == nil {
-			r.Logger.Error("claiming a privacy request failed", "error", err)
-		}
+		work := r.claim(ctx)
 		if work == nil {
 			maintenance.Pause(ctx, r.Every())
 			continue
@@ -52,10 +52,27 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// finish takes the remaining steps of a request.
+// claim returns nil if there is no request.
+func (r *Runner) claim(ctx context.Context) Work {
+	work, err := r.Queue.ClaimRequest(ctx)
+	if err != nil && ctx.Err() == nil {
+		r.Logger.Error("claiming a privacy request failed", "error", err)
+	}
+	return work
+}
+
+// finish takes the remaining steps of a request. At the end of each turn, it leaves the request for another one that
+// waits, if there is one.
 func (r *Runner) finish(ctx context.Context, work Work) error {
+	turn := time.Now()
 	for ctx.Err() == nil {
 		start := time.Now()
+		if start.Sub(turn) > maxTurn {
+			turn = start
+			if next := r.claim(ctx); next != nil {
+				work = next
+			}
+		}
 		more, err := work.Step(ctx)
 		if err != nil || !more {
 			return err

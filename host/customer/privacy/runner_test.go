@@ -56,3 +56,28 @@ func TestRunnerRests(t *testing.T) {
 		})
 	})
 }
+
+// line is a queue of requests that are due one after the other.
+type line []Work
+
+func (l *line) ClaimRequest(context.Context) (work Work, err error) {
+	if len(*l) > 0 {
+		work, *l = (*l)[0], (*l)[1:]
+	}
+	return work, nil
+}
+
+// TestRunnerTakesTurns: a long request is left for another one that is due, and goes on if there is none.
+func TestRunnerTakesTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		began, waited := time.Now(), time.Duration(0)
+		long := &steps{left: 100, each: time.Second, ended: stop}
+		short := &steps{left: 1, each: time.Second, ended: func() { waited = time.Since(began) }}
+		runner := &Runner{Queue: &line{long, short, long}, Every: func() time.Duration { return time.Second },
+			Logger: slog.New(slog.DiscardHandler)}
+		runner.Run(ctx)
+		expect.That(t, waited > maxTurn && waited < 2*maxTurn && long.left == 0, "the short request waited %v", waited)
+	})
+}

@@ -35,8 +35,8 @@ type fetcher struct {
 	mu      sync.Mutex // guards the fields below and each lane's queues, turns and working
 	closed  bool
 	slots   *admission.Shares
-	pending map[string]func() // releases the slot of each domain that is queued or being fetched
-	lanes   map[string]*lane  // by server
+	pending map[asked]func() // releases the slot of each domain that is queued or being fetched
+	lanes   map[string]*lane // by server
 	running sync.WaitGroup
 }
 
@@ -51,15 +51,18 @@ type lane struct {
 	resume  time.Time          // no queries before; used by the lane's goroutine only
 }
 
+// asked is a domain that an account asked for. Others may ask for it too: it is fetched when the first of them has its
+// turn, so nobody waits for another's queue.
+type asked struct{ account, domain string }
+
 // query is a queued domain.
 type query struct {
-	domain  string
-	account string // that asked for it first
-	leave   func() // releases its slot in the lane
+	asked
+	leave func() // releases its slot in the lane
 }
 
 func newFetcher(c *client, s *Source) *fetcher {
-	f := &fetcher{client: c, source: s, slots: admission.NewShares(maxPending), pending: map[string]func(){},
+	f := &fetcher{client: c, source: s, slots: admission.NewShares(maxPending), pending: map[asked]func(){},
 		lanes: map[string]*lane{}}
 	f.base, f.stop = context.WithCancel(context.Background())
 	return f
@@ -74,28 +77,29 @@ func (f *fetcher) close() {
 	f.running.Wait()
 }
 
-// enqueue queues domain for an account, unless it is already pending. If the account has too many pending ones, it does
-// nothing: a later check will enqueue it.
+// enqueue queues domain for an account, unless it is pending for it already. If the account has too many pending ones,
+// it does nothing: a later check will enqueue it.
 func (f *fetcher) enqueue(account, domain string) {
+	a := asked{account, domain}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.pending[domain] != nil {
+	if f.closed || f.pending[a] != nil {
 		return
 	}
 	if release, err := f.slots.Take(account); err == nil {
-		f.pending[domain] = release
-		f.push("", account, domain)
+		f.pending[a] = release
+		f.push("", a)
 	}
 }
 
-// finish forgets that domain is pending. The caller holds f.mu.
-func (f *fetcher) finish(domain string) {
-	f.pending[domain]()
-	delete(f.pending, domain)
+// finish forgets that a domain is pending. The caller holds f.mu.
+func (f *fetcher) finish(a asked) {
+	f.pending[a]()
+	delete(f.pending, a)
 }
 
-// push adds domain to the lane of a server, which it creates if needed. The caller holds f.mu.
-func (f *fetcher) push(server, account, domain string) {
+// push adds a domain to the lane of a server, which it creates if needed. The caller holds f.mu.
+func (f *fetcher) push(server string, a asked) {
 	l := f.lanes[server]
 	if l == nil {
 		limit := rate.Limit(queriesPerSecond)
@@ -106,15 +110,15 @@ func (f *fetcher) push(server, account, domain string) {
 			queues: map[string][]query{}}
 		f.lanes[server] = l
 	}
-	leave, err := l.slots.Take(account)
+	leave, err := l.slots.Take(a.account)
 	if f.closed || err != nil {
-		f.finish(domain)
+		f.finish(a)
 		return
 	}
-	if l.queues[account] == nil {
-		l.turns = append(l.turns, account)
+	if l.queues[a.account] == nil {
+		l.turns = append(l.turns, a.account)
 	}
-	l.queues[account] = append(l.queues[account], query{domain, account, leave})
+	l.queues[a.account] = append(l.queues[a.account], query{a, leave})
 	if !l.working {
 		l.working = true
 		f.running.Go(func() { f.drain(l) })
@@ -150,9 +154,9 @@ func (f *fetcher) drain(l *lane) {
 		server := f.process(l, q.domain)
 		f.mu.Lock()
 		if server != "" {
-			f.push(server, q.account, q.domain)
+			f.push(server, q.asked)
 		} else {
-			f.finish(q.domain)
+			f.finish(q.asked)
 		}
 		f.mu.Unlock()
 	}

@@ -44,16 +44,16 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 	const attempts = 2
 	results := make(chan result, attempts)
 	started, ended := 0, 0
-	sent := f.recordSent(r.cfg.Now)
-	start := func() {
+	began := r.cfg.Now()
+	start := func(due time.Time) {
 		server := f.trust.servers[started%len(f.trust.servers)]
 		started++
 		r.running.Go(func() {
-			m, err := attempt(ctx, server, q, sent)
+			m, err := attempt(ctx, server, q, f.recordSent(r.cfg.Now, due))
 			results <- result{m, err}
 		})
 	}
-	start()
+	start(time.Time{})
 	retry := time.NewTimer(r.cfg.RetryAfter)
 	defer retry.Stop()
 	var best result
@@ -69,13 +69,14 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 			}
 			// The same server would repeat its response, but may answer after a lost packet.
 			if started < attempts && (got.err != nil || len(f.trust.servers) > 1) {
-				start()
+				f.followed.Store(true)
+				start(r.cfg.Now())
 			} else if ended == started {
 				return best.m, best.err
 			}
 		case <-retry.C:
 			if started < attempts {
-				start()
+				start(began.Add(r.cfg.RetryAfter))
 			}
 		case <-ctx.Done():
 			if best.m != nil {
@@ -90,8 +91,7 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7). It calls sent after it has sent a query
-// over UDP.
+// (RFC 6891 section 7). It calls sent after it has sent a query.
 func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes
@@ -146,14 +146,16 @@ func roundTrip(
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	receive := receiveUDP
 	if network == "tcp" {
-		return exchangeTCP(conn, msg, packed)
+		length := binary.BigEndian.AppendUint16(nil, uint16(len(packed)))
+		packed, receive = append(length, packed...), receiveTCP
 	}
 	if _, err := conn.Write(packed); err != nil {
 		return nil, err
 	}
 	sent(conn)
-	return receiveUDP(conn, msg)
+	return receive(conn, msg)
 }
 
 // randomizeCase capitalizes the letters of a lower-case name whose bit in random is 1. random has a bit for each byte.
@@ -187,11 +189,7 @@ func receiveUDP(conn net.Conn, msg *dns.Msg) (*dns.Msg, error) {
 	return nil, errTooManyMismatches
 }
 
-func exchangeTCP(conn net.Conn, msg *dns.Msg, packed []byte) (*dns.Msg, error) {
-	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(packed)), uint16(len(packed)))
-	if _, err := conn.Write(append(framed, packed...)); err != nil {
-		return nil, err
-	}
+func receiveTCP(conn net.Conn, msg *dns.Msg) (*dns.Msg, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return nil, err

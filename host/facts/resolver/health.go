@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
 // ErrUnresponsive means that no server responds to health probes. Probes continue until one does.
@@ -72,11 +73,11 @@ func (r *Resolver) ask(server string) error {
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.ProbeInterval)
 	defer cancel()
 	f, began := &flight{}, r.cfg.Now()
-	_, err := attempt(ctx, server, Question{Name: ".", Type: NS}, f.recordSent(r.cfg.Now))
+	_, err := attempt(ctx, server, Question{Name: ".", Type: NS}, f.recordSent(r.cfg.Now, time.Time{}))
 	switch {
 	case err == nil:
 		return nil
-	case isOwn(err) || f.late(began, r.cfg.Now(), r.cfg.ProbeInterval):
+	case isOwn(err) || r.late(f, began, r.cfg.ProbeInterval):
 		return ErrLate
 	}
 	return ErrUnanswered

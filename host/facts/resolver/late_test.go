@@ -38,25 +38,76 @@ func TestLateHost(t *testing.T) {
 	t.Parallel()
 	const patience, bit = 80 * time.Millisecond, lateness / 2
 	never := time.Duration(-1)
-	for name, tt := range map[string]struct {
+	type testCase struct {
 		sent, took time.Duration // after the lookup began
+		stalled    time.Duration
+		prepare    func(f *flight, now func() time.Time, due time.Time)
 		late       bool
-	}{
-		"in time":                      {0, patience, false},
-		"a little late":                {bit, patience + bit, false},
-		"joined a query sent long ago": {-time.Second, patience, false},
-		"the query was sent late":      {lateness + bit, patience, true},
-		"the query was not sent":       {never, patience, true},
-		"the timer fired late":         {0, patience + lateness + bit, true},
-	} {
+	}
+	conn, far := net.Conn(nil), never
+	retry := func(late time.Duration) func(*flight, func() time.Time, time.Time) {
+		return func(f *flight, now func() time.Time, due time.Time) { f.recordSent(now, due.Add(-late))(conn) }
+	}
+	followed := func(f *flight, now func() time.Time, _ time.Time) {
+		sent := f.recordSent(now, time.Time{})
+		sent(conn)
+		sent(conn) // over TCP
+	}
+	expect.Each(t, map[string]testCase{
+		"in time":                               {0, patience, far, nil, false},
+		"a little late":                         {bit, patience + bit, far, nil, false},
+		"joined a query sent long ago":          {-time.Second, patience, far, nil, false},
+		"the query was sent late":               {lateness + bit, patience, far, nil, true},
+		"the query was not sent":                {never, patience, far, nil, true},
+		"the timer fired late":                  {0, patience + lateness + bit, far, nil, true},
+		"the retry was sent a little late":      {0, patience, far, retry(bit), false},
+		"the retry was sent late":               {0, patience, far, retry(lateness + bit), true},
+		"this host stalled":                     {0, patience, bit, nil, false},
+		"stalled, and a packet followed":        {0, patience, bit, followed, true},
+		"stalled before, and a packet followed": {0, patience, far, followed, false},
+	}, func(t *testing.T, tt testCase) {
 		c := newClock()
+		r := New(Config{Now: c.Now})
 		began, f := c.Now(), &flight{}
+		r.stalled.Store(new(began.Add(tt.stalled)))
 		if tt.sent != never {
 			f.sent.Store(new(began.Add(tt.sent)))
 		}
+		if tt.prepare != nil {
+			tt.prepare(f, c.Now, began)
+		}
 		c.Add(tt.took)
-		expect.Equal(t, name, f.late(began, c.Now(), patience), tt.late)
+		expect.Equal(t, "late", r.late(f, began, patience), tt.late)
+	})
+}
+
+// TestStall checks that a host notices that it could not run, and looks for that while queries are in progress.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
+	r := New(Config{Servers: []string{server.Addr}, Now: c.Now})
+	defer r.Close()
+	r.woke(2 * lateness)
+	expect.Equal(t, "in time", r.stalled.Load(), nil)
+	r.woke(2*lateness + 1)
+	expect.Equal(t, "late", *r.stalled.Load(), c.Now())
+	answer, asked := make(chan struct{}), make(chan struct{})
+	server.Handle("b.example", func(w dns.ResponseWriter, q *dns.Msg) {
+		close(asked)
+		<-answer
+		_ = w.WriteMsg(new(dns.Msg).SetReply(q))
+	})
+	watched := func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.watched
 	}
+	go func() { _, _ = r.Lookup(context.Background(), Question{Name: "b.example", Type: A}) }()
+	<-asked
+	expect.That(t, watched(), "nothing watches a query")
+	close(answer)
+	expect.Until(t, "the end of the watch", func() bool { return !watched() })
 }
 
 // TestLateTimers checks that a busy host takes its late timers neither for silence nor for servers that are down.
@@ -137,7 +188,7 @@ func TestUnreadAnswer(t *testing.T) {
 		c := newClock()
 		r := New(Config{Servers: []string{"127.0.0.1:1"}, Now: c.Now, After: c.After})
 		f := &flight{trust: r.trust.Load(), done: make(chan struct{})}
-		f.recordSent(c.Now)(conn)
+		f.recordSent(c.Now, time.Time{})(conn)
 		q := Question{Name: "a.example.", Type: A}
 		r.flights[q] = f
 		if tt.arrived {

@@ -108,16 +108,21 @@ type Resolver struct {
 	mu      sync.Mutex
 	flights map[Question]*flight
 	closed  bool
+	watched bool // watchStalls runs
 	running sync.WaitGroup
+
+	stalled atomic.Pointer[time.Time] // when this host last noticed that it had been late; nil before
 }
 
 // flight is a query in progress. Concurrent lookups of the same question share it.
 type flight struct {
-	sent  atomic.Pointer[time.Time] // when the first packet was sent; nil before
-	trust *trust                    // under which the query was sent
-	done  chan struct{}             // closed when entry and err are set
-	entry entry
-	err   error
+	sent     atomic.Pointer[time.Time] // when the first packet was sent; nil before
+	delayed  atomic.Bool               // the retry was sent late
+	followed atomic.Bool               // a packet was sent after a response, such as over TCP
+	trust    *trust                    // under which the query was sent
+	done     chan struct{}             // closed when entry and err are set
+	entry    entry
+	err      error
 
 	mu      sync.Mutex
 	sockets []syscall.RawConn // of the packets sent
@@ -178,12 +183,18 @@ func SystemServers() []string {
 	return servers
 }
 
-// recordSent returns a function that records that a query was sent through a socket. Only the time of its first call
-// counts.
-func (f *flight) recordSent(now func() time.Time) func(net.Conn) {
+// recordSent returns a function that records that an attempt's packet was sent through a socket. due is when a retry
+// should be sent, or zero.
+func (f *flight) recordSent(now func() time.Time, due time.Time) func(net.Conn) {
+	packets := 0
 	return func(conn net.Conn) {
 		at := now()
 		f.sent.CompareAndSwap(nil, &at)
+		if packets++; packets > 1 {
+			f.followed.Store(true)
+		} else if !due.IsZero() && at.Sub(due) > lateness {
+			f.delayed.Store(true)
+		}
 		if socket, ok := conn.(syscall.Conn); ok {
 			if raw, err := socket.SyscallConn(); err == nil {
 				f.mu.Lock()
@@ -239,7 +250,7 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 		return f.result(q, now)
 	case <-r.cfg.After(r.cfg.Patience):
 		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
-		if f.late(now, r.cfg.Now(), r.cfg.Patience) {
+		if r.late(f, now, r.cfg.Patience) {
 			return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
 		}
 		if f.unread() { // the server answered in time
@@ -259,11 +270,34 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// late reports whether this host delayed a query that a caller has waited for since began: it was sent late, or the
-// wait ended late.
-func (f *flight) late(began, now time.Time, patience time.Duration) bool {
-	sent := f.sent.Load()
-	return sent == nil || sent.Sub(began) > lateness || now.Sub(began) > patience+lateness
+// late reports whether this host delayed a query that a caller has waited for since began: a packet was sent late, the
+// wait ended late or, if a packet followed a response, this host may have been late to read that.
+func (r *Resolver) late(f *flight, began time.Time, patience time.Duration) bool {
+	sent, stalled := f.sent.Load(), r.stalled.Load()
+	return sent == nil || sent.Sub(began) > lateness || f.delayed.Load() ||
+		f.followed.Load() && stalled != nil && stalled.After(began) || r.cfg.Now().Sub(began) > patience+lateness
+}
+
+// woke records that this host was late if a tick took too long.
+func (r *Resolver) woke(took time.Duration) {
+	if took > 2*lateness {
+		r.stalled.Store(new(r.cfg.Now()))
+	}
+}
+
+// watchStalls records when this host was late, as long as queries are in progress.
+func (r *Resolver) watchStalls() {
+	tick := time.NewTicker(lateness)
+	defer tick.Stop()
+	for watched := true; watched; {
+		before := time.Now()
+		<-tick.C
+		r.woke(time.Since(before))
+		r.mu.Lock()
+		watched = len(r.flights) > 0
+		r.watched = watched
+		r.mu.Unlock()
+	}
 }
 
 // cached returns the cached entry of a question, unless it was received under another trust.
@@ -320,6 +354,10 @@ func (r *Resolver) join(holder string, q Question, trust *trust, before entry) (
 	}
 	f := &flight{trust: trust, done: make(chan struct{})}
 	r.flights[q] = f
+	if !r.watched {
+		r.watched = true
+		r.running.Go(r.watchStalls)
+	}
 	r.running.Go(func() {
 		f.entry, f.err = r.refresh(f, q, before)
 		r.mu.Lock()
@@ -354,7 +392,7 @@ func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err er
 		return e, ErrClosed
 	case isOwn(err):
 		return e, err
-	case f.late(began, r.cfg.Now(), r.cfg.Timeout):
+	case r.late(f, began, r.cfg.Timeout):
 		return e, ErrLate
 	}
 	if err != nil {
