@@ -103,7 +103,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("probe was not published", "promote", "probe")
 	refused("probe is not in the lineup in force", "retire", "probe")
 	pushProbe(t, dir, database, "1.0.0")
-	pushProbe(t, dir, database, "1.0.0-rc.1") // lower
+	pushProbe(t, dir, database, "1.0.0-rc.1")         // lower
 	storetest.Exec(t, storetest.Session(t, database), // which counts for nothing
 		`UPDATE plugin_versions SET manifest = manifest || '{"default_weight":9}' WHERE name = 'probe'`)
 	refused("promote it without --live first", "promote", "probe", "--live")
@@ -174,7 +174,8 @@ func TestExchangedModule(t *testing.T) {
 	file := hosttest.WriteJSON(t, l)
 	for _, args := range [][]string{{"plugin", "promote", "probe"}, {"lineup", "set", file}, {"lineup", "diff", file},
 		{"lineup", "canary", file, "--share", "5%"}} {
-		hosttest.WantRefusal(t, strings.Join(args, " "), dir, database, nil, args, "probe@1.0.0 was signed with the digest ")
+		hosttest.WantRefusal(t, strings.Join(args, " "), dir, database, nil, args,
+			"probe@1.0.0 was signed with the digest ")
 	}
 }
 

@@ -145,8 +145,8 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	return o.await(ctx, rollout, a)
 }
 
-// vouch reports an error unless the module of each layer is in force, is signed by a publisher whom the trust file lists
-// or is one of this program's: write access to the database must not be enough to have an operator sign a module.
+// vouch reports an error unless the module of each layer is in force, is signed by a publisher whom the trust file
+// lists or is one of this program's: write access to the database must not be enough to have an operator sign a module.
 func (o *Operator) vouch(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) error {
 	var errs []error
 	for _, layer := range l.Layers {

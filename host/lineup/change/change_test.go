@@ -224,8 +224,8 @@ func TestPut(t *testing.T) {
 func TestVouch(t *testing.T) {
 	t.Parallel()
 	pack := func(version string) registry.Module {
-		manifest := fmt.Sprintf(`{"name":"mine","version":%q,"summary":"Mine","entities":["iban"],"facts":[],"signals":[],
-			"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1}`, version)
+		manifest := fmt.Sprintf(`{"name":"mine","version":%q,"summary":"Mine","entities":["iban"],"facts":[],
+			"signals":[],"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1}`, version)
 		packed := expect.Value(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifest), nil))(t)
 		return expect.Value(registry.OpenModule(packed))(t)
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -29,10 +30,13 @@ var errNoAuditFile = refuse(fasthttp.StatusNotFound, refusal.NotFound,
 
 // checkpoint serves GET /audit/checkpoint.
 func (s *Server) checkpoint(c *fiber.Ctx) error {
-	text := c.Context().QueryArgs().Peek("chain")
-	chain, ok := parseChain(string(text))
-	if text != nil && !ok {
-		return &entity.InvalidError{Field: "chain", Reason: "must be the number of an audit chain, from 0 on"}
+	text, err := parameter(c.Context().QueryArgs(), "chain")
+	chain, ok := parseChain(cmp.Or(text, "0"))
+	if err == nil && !ok {
+		err = &entity.InvalidError{Field: "chain", Reason: "must be the number of an audit chain, from 0 on"}
+	}
+	if err != nil {
+		return err
 	}
 	return s.auditFile(c, chain, "checkpoint")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/check"
+	"assay/host/entity"
 )
 
 const batchPath = "/api/check/batch"
@@ -47,10 +48,11 @@ func renderBatch(answers []check.Answer) []byte {
 }
 
 // decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its
-// item. An invalid batch returns an invalidBody.
+// item. An invalid batch returns an invalidBody or an *entity.InvalidError.
 func decodeBatch(body []byte) ([]check.Item, error) {
 	b, problems, err := unmarshal[struct {
-		Checks []jsontext.Value `json:"checks"`
+		Checks  []jsontext.Value `json:"checks"`
+		Unknown unknown          `json:",embed"`
 	}](body, "checks")
 	if err = cmp.Or(err, problems.first()); err != nil {
 		return nil, err
@@ -60,6 +62,11 @@ func decodeBatch(body []byte) ([]check.Item, error) {
 		return nil, invalidBody(fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch))
 	case n > check.MaxBatch:
 		return nil, invalidBody(fmt.Sprintf("checks contains more than %d requests", check.MaxBatch))
+	}
+	for _, name := range []string{"region", "receipt"} {
+		if value, ok := b.Unknown[name]; ok && value.Kind() != 'n' {
+			return nil, &entity.InvalidError{Field: name, Reason: "belongs in each request of checks"}
+		}
 	}
 	items := make([]check.Item, len(b.Checks))
 	for i, request := range b.Checks {

@@ -82,7 +82,7 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 		After string         `json:"after"`
 		Limit jsontext.Value `json:"limit"`
 	}
-	if err := decodeObject(body, &b); err != nil {
+	if err := decodeObject(body, &b, strict); err != nil {
 		return q, err
 	}
 	if q, err = b.query(); err != nil {

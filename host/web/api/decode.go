@@ -158,12 +158,11 @@ func (q query) noField() error {
 
 // warnings returns a warning for each unknown member that is not null, and names the known one that was probably meant.
 func (m unknown) warnings(prefix string, known []string) (warnings []check.Warning) {
-	const longest = 64 // bytes of a name
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if m[name].Kind() == 'n' {
 			continue
 		}
-		name = strings.ToValidUTF8(name[:min(len(name), longest)], "")
+		name = shortName(name)
 		warnings = append(warnings, check.Warning{Field: prefix + name,
 			Message: prefix + name + " is unknown and was ignored" + suggest.Word(name, known)})
 	}
@@ -181,20 +180,39 @@ func (p problems) first() error {
 	return nil
 }
 
+// strict refuses unknown fields. A misspelt one would widen what a search finds or an override covers.
+var strict = json.RejectUnknownMembers(true)
+
 // decodeObject reads a body into a struct whose fields are all read, or none. Errors are of type invalidBody or
 // *entity.InvalidError.
-func decodeObject[T any](body []byte, v *T) (err error) {
+func decodeObject[T any](body []byte, v *T, options ...json.Options) (err error) {
 	var p problems
-	if *v, p, err = unmarshal[T](body, ""); err == nil {
+	*v, p, err = unmarshal[T](body, "", options...)
+	var unknown *json.SemanticError
+	switch {
+	case err == nil:
 		err = p.first()
+	case errors.As(err, &unknown) && errors.Is(err, json.ErrUnknownName):
+		err = unknownField(strings.ReplaceAll(strings.TrimPrefix(string(unknown.JSONPointer), "/"), "/", "."), nil)
 	}
 	return err
+}
+
+// unknownField returns the error about a field that is none of known. It suggests the one that was probably meant.
+func unknownField(name string, known []string) error {
+	return &entity.InvalidError{Field: shortName(name), Reason: "is unknown" + suggest.Word(name, known)}
+}
+
+// shortName returns the first bytes of the name of a field that a client has made up.
+func shortName(name string) string {
+	const longest = 64 // bytes
+	return strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }
 
 // unmarshal reads a body that is one JSON object strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two
 // readers can understand it differently. null means that a field is absent; one of another type has no value, and a
 // problem. The limits do not apply to the value of the member named unlimited. The error is an invalidBody.
-func unmarshal[T any](body []byte, unlimited string) (v T, p problems, err error) {
+func unmarshal[T any](body []byte, unlimited string, options ...json.Options) (v T, p problems, err error) {
 	if err := vetJSON(jsontext.NewDecoder(bytes.NewBuffer(body)), unlimited); err != nil {
 		return v, nil, err
 	}
@@ -204,7 +222,7 @@ func unmarshal[T any](body []byte, unlimited string) (v T, p problems, err error
 		typed[bool](p, "tf", "true or false"),
 		typed[region](p, "{", `an object such as {"country":"DE"}`),
 		typed[[]jsontext.Value](p, "[", "an array"),
-	)))
+	)), json.JoinOptions(options...))
 	if err != nil {
 		return v, nil, fmt.Errorf("decoding a vetted object: %w", err)
 	}

@@ -284,6 +284,9 @@ func TestInvalidRequests(t *testing.T) {
 		{checks + "?format=xml", "", "format: must be csv or json"},
 		{checks + "?format=csv&from=1", "", "from: must be a time such as 2026-01-15T10:30:00Z"},
 		{checks + "?format=csv&key=%ff", "", "key: must be UTF-8"},
+		{checks + "?format=csv&verdct=block", "", "verdct: is unknown: is it verdict?"},
+		{"POST /api/checks/search", `{"emial":"a@b.com"}`, "emial: is unknown"},
+		{override, `{"domain":"example.com","until":"2026-03-01T00:00:00Z",` + rest, "until: is unknown"},
 		{checks + "?format=csv&key=%00", "", "key: must be the id of an API key"},
 		{events + "?after=", "", sequence}, {events + "?after=-1", "", sequence}, {events + "?after=x", "", sequence},
 		{events + "?after=1.0", "", sequence}, {events + "?after=%2B1", "", sequence},
@@ -312,6 +315,7 @@ func TestInvalidRequests(t *testing.T) {
 
 		{batch, `{"domain":"a.com"}`, required}, {batch, `{"checks":[]}`, required},
 		{batch, `{"checks":{"domain":"a.com"}}`, "checks: must be an array, not an object"},
+		{batch, `{"checks":[{"phone":"0301"}],"region":{"country":"DE"}}`, "region: belongs in each request of checks"},
 		{batch, `[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
 		{batch, many(check.MaxBatch + 1), tooMany}, {batch, many(5000), tooMany},
 		{batch, `{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},

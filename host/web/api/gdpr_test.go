@@ -297,14 +297,15 @@ func TestAuditFiles(t *testing.T) {
 		body, kind     string
 		cached, absent bool
 	}{
-		"/audit/checkpoint?chain=3":        {200, "the checkpoint\n", text, false, false},
-		"/audit/3/checkpoint":              {200, "the checkpoint\n", text, false, false},
-		"/audit/3/tile/0/x001/067":         {200, "\x00\x01\x02", hashes, true, false},
-		"/audit/3/tile/0/000.p/8":          {200, "\x03", hashes, false, false},
-		"/audit/checkpoint?chain=-1":       {status: 400},
-		"/audit/checkpoint?chain=x":        {status: 400},
-		"/audit/9/checkpoint":              {status: 500},
-		"/audit/9/tile/entries/000?a=b&c=": {status: 500},
+		"/audit/checkpoint?chain=3":         {200, "the checkpoint\n", text, false, false},
+		"/audit/3/checkpoint":               {200, "the checkpoint\n", text, false, false},
+		"/audit/3/tile/0/x001/067":          {200, "\x00\x01\x02", hashes, true, false},
+		"/audit/3/tile/0/000.p/8":           {200, "\x03", hashes, false, false},
+		"/audit/checkpoint?chain=-1":        {status: 400},
+		"/audit/checkpoint?chain=x":         {status: 400},
+		"/audit/checkpoint?chain=0&chain=3": {status: 400},
+		"/audit/9/checkpoint":               {status: 500},
+		"/audit/9/tile/entries/000?a=b&c=":  {status: 500},
 	} {
 		r := s.send(t, "GET", path, "")
 		expect.That(t, r.status == want.status && (want.status != 200 || r.body == want.body), "%s: %d %q", path,

@@ -78,7 +78,7 @@ func decodeOverride(body []byte) (w override.Wanted, err error) {
 		Author    string `json:"author"`
 		ExpiresAt string `json:"expires_at"`
 	}
-	if err := decodeObject(body, &b); err != nil {
+	if err := decodeObject(body, &b, strict); err != nil {
 		return w, err
 	}
 	texts := b.texts()

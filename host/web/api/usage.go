@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -64,6 +65,12 @@ func (s *Server) exportChecks(c *fiber.Ctx) error {
 // exportQuery reads the parameters of an export. Without "until", it ends now, so that it does not grow while it is
 // read. The error is an *entity.InvalidError.
 func (s *Server) exportQuery(args *fasthttp.Args) (f decision.Format, q decision.Query, err error) {
+	known := []string{"format", "verdict", "type", "key", "from", "until"}
+	for name := range args.All() {
+		if !slices.Contains(known, string(name)) {
+			return f, q, unknownField(string(name), known) // a misspelt one would select more
+		}
+	}
 	name, err := parameter(args, "format")
 	if err == nil {
 		f, err = decision.ParseFormat(name)
