@@ -10,6 +10,9 @@ import (
 // governments are the labels under which governments name their sites, as in gov.uk.
 const governments = "gob gouv gov govt gub "
 
+// namedGovernments are domains of governments without such a label, with a hyphen for the dot.
+const namedGovernments = "bund-de europa-eu gc-ca "
+
 // governmentIn returns the part of h that spells a government's suffix with hyphens, as in gov-uk.example, or left of
 // another domain, as in irs.gov.example.com. It is empty if there is none, or if h has such a suffix itself.
 func governmentIn(h *host) string {
@@ -49,7 +52,7 @@ func hyphenatedGovernment(label string) string {
 		}
 		next, _, _ := strings.Cut(others, "-")
 		if wordlist.Has(governments, token) && (from == 0 && next != "" || len(next) == 2) ||
-			token == "gc" && next == "ca" {
+			wordlist.Has(namedGovernments, label[from:from+len(token)+1+len(next)]) {
 			return label[from : from+len(token)+1+len(next)]
 		}
 		from += len(token) + 1

@@ -25,6 +25,7 @@ const (
 	reviewPoints = 58
 	blockPoints  = 100
 	baitPoints   = 20 // of the signal that bait words stand next to a slip
+	hintPoints   = 18 // of a brand beside other words: not a review by itself, of an address neither
 )
 
 // baitPoints returns the points of the signal for bait words next to a slip.
@@ -84,7 +85,7 @@ func (f *finding) scoreExact(h *host) {
 		switch {
 		case !m.delimited:
 			if m.isGluedToBait() && !m.namesBank(h) && (!wordlist.Has(shortWords, m.Key) ||
-				m.startsToken() && wordlist.Has("evri gls irs ups ", m.Key)) { // the others begin other words
+				m.startsToken() && wordlist.Has("evri gls ing irs ups xbox ", m.Key)) { // the others begin other words
 				f.set(codeCombined, reviewPoints)
 			}
 		case strong && (r.onlyBait || !wordlist.Has(shortWords, m.Key)) && !m.namesBank(h):
@@ -316,7 +317,7 @@ func (f *finding) scoreOtherSuffix(h *host) {
 		}
 	case brand.IsMoney(m.number) && len(h.TLD) == 2 && !h.Private && !wordlist.Has(soldSuffixes, h.TLD):
 		f.points = 11 // large banks have branches in many small countries
-	case !h.Private && m.isDistinctive():
+	case (!h.Private || wordlist.Has(soldPrivately, h.Suffix)) && m.isDistinctive():
 		f.set(codeElsewhere, reviewPoints)
 	case m.Kind() == brand.Short, h.Private && !h.OnSharedHosting():
 	case m.Kind() == brand.Word:
@@ -328,6 +329,12 @@ func (f *finding) scoreOtherSuffix(h *host) {
 
 // soldSuffixes are suffixes of countries that are sold to everybody for what they spell or for little money.
 const soldSuffixes = "ac ag ai am as bz cc cd fm gg im io la ly me ms nu pw sc sh so st su tf tk tm to tv vc vg wf ws "
+
+// soldPrivately are private suffixes under which registrars sell names as under those of registries (centralnic.com).
+const soldPrivately = "" +
+	"ae.org africa.com ar.com br.com cn.com co.com co.nl com.de com.se de.com eu.com gb.com gb.net gr.com hu.com hu.net " +
+	"in.net jp.net jpn.com kr.com mex.com no.com qc.com ru.com sa.com se.com se.net uk.com uk.net us.com us.org uy.com " +
+	"za.bz za.com "
 
 // isSuffixSlip reports whether suffix is com, org or net without one of its letters.
 func isSuffixSlip(s string) bool { return suffix.TypoPoints(s) > 0 }

@@ -43,6 +43,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 		w.signal(c, 0, codeRestricted)
 		return sdk.Scored
 	}
+	if best.code == codeInside && best.points > hintPoints && best.points < reviewPoints && c.Has(sdk.EmailDomain) {
+		best.points = hintPoints // as in allianzgroup.com
+	}
 	if best.points > 0 && !best.isMailSlip(c) {
 		best.signal(c, &h)
 	}

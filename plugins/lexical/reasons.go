@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"unsafe"
 
 	"assay/plugins/internal/quote"
@@ -131,10 +132,15 @@ const textRoom = 512 // a power of two, so that an index needs no check
 
 func (p *pieces) add(text string) { p.n += copy(p.text[p.n&(textRoom-1):], text) }
 
-// quote appends text in quotation marks.
+// quote appends text in quotation marks, which odd characters have already.
 func (p *pieces) quote(text string) {
+	quoted := quote.Of(text)
+	if strings.HasPrefix(quoted, "“") {
+		p.add(quoted)
+		return
+	}
 	p.add("“")
-	p.add(quote.Of(text))
+	p.add(quoted)
 	p.add("”")
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/plugins/internal/quote"
 	"assay/plugins/lexical/ngram"
 	"assay/registry"
 	"assay/registry/expect"
@@ -260,3 +261,13 @@ func FuzzScore(f *testing.F) {
 }
 
 func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }
+
+// A part with odd characters, which is quoted already, has one pair of quotation marks.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"login": "“login”", "a:b": quote.Of("a:b")} {
+		var p pieces
+		p.quote(text)
+		expect.Equal(t, text, p.end(), want)
+	}
+}

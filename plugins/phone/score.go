@@ -94,8 +94,8 @@ func scoreInvalid(f *answer, e164 string, n ranges.Number) {
 		return
 	}
 	country := f.check.Get(sdk.PhoneCountry)
-	if country == "" {
-		country = "its country"
+	if country == "" || country == "001" {
+		country = "its country code"
 	}
 	switch f.check.Get(sdk.PhonePossible) {
 	case "too_short":

@@ -1,36 +1,41 @@
-// Package fingerprint stores a set of names as 32-bit hashes, in a file that is read in place: a layer has nothing to
+// Package fingerprint stores a set of names as 40-bit hashes, in a file that is read in place: a layer has nothing to
 // build at its start, and its names cannot be read from it.
 package fingerprint
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Set is the contents of a file. It begins with the number of entries before each of the buckets, of 2 bytes, and their
-// number in all. Entries of 3 bytes follow in order: the hash without its bucket, and a number from 1 to MaxNumber.
+// number in all. Entries of 4 bytes follow in order: the hash without its bucket, and a number from 1 to MaxNumber.
 type Set string
 
 // MaxNumber is the highest number that a set stores with a name.
 const MaxNumber = 1<<numberBits - 1
 
 const (
+	hashBits   = 40
+	entryBytes = 4
 	numberBits = 3
-	restBits   = 24 - numberBits      // of the hash, in an entry
-	buckets    = 1 << (32 - restBits) // by the first bits of the hash
+	restBits   = 8*entryBytes - numberBits  // of the hash, in an entry
+	buckets    = 1 << (hashBits - restBits) // by the first bits of the hash
 	head       = 2 * (buckets + 1)
 )
 
-// Of returns the fingerprint of a name: its FNV-1a hash, mixed by the finaliser of MurmurHash3.
-func Of(name string) uint32 {
-	h := uint32(2166136261)
+// Of returns the fingerprint of a name: the first bits of its 64-bit FNV-1a hash, mixed by the finaliser of MurmurHash3.
+func Of(name string) uint64 {
+	h := uint64(14695981039346656037)
 	for i := range len(name) {
-		h = (h ^ uint32(name[i])) * 16777619
+		h = (h ^ uint64(name[i])) * 1099511628211
 	}
-	h = (h ^ h>>16) * 0x85ebca6b
-	h = (h ^ h>>13) * 0xc2b2ae35
-	return h ^ h>>16
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return (h ^ h>>33) >> (64 - hashBits)
 }
 
-// Find returns the number of a name, or 0 if the set does not have it. It is wrong about one of 100,000 other names if
-// the set has 40,000.
+// Find returns the number of a name, or 0 if the set does not have it. It is wrong about one of 25 million other names
+// if the set has 40,000.
 func (s Set) Find(name string) int {
 	if len(s) < head {
 		return 0
@@ -38,7 +43,7 @@ func (s Set) Find(name string) int {
 	h := Of(name)
 	rest, at := h&(1<<restBits-1), 2*int(h>>restBits)
 	for i := s.number(at, 2); i < s.number(at+2, 2); i++ {
-		if entry := s.number(head+3*i, 3); uint32(entry>>numberBits) == rest {
+		if entry := s.number(head+entryBytes*i, entryBytes); uint64(entry>>numberBits) == rest {
 			return entry & MaxNumber
 		}
 	}
@@ -57,13 +62,13 @@ func (s Set) number(at, bytes int) (n int) {
 }
 
 // Encode returns the set of names with these fingerprints and numbers. There are fewer than 65,536.
-func Encode(numbers map[uint32]int) Set {
-	prints := make([]uint32, 0, len(numbers))
+func Encode(numbers map[uint64]int) Set {
+	prints := make([]uint64, 0, len(numbers))
 	for h := range numbers {
 		prints = append(prints, h)
 	}
 	slices.Sort(prints)
-	file := make([]byte, head, head+3*len(prints))
+	file := make([]byte, head, head+entryBytes*len(prints))
 	next := 0
 	for b := range buckets + 1 {
 		for next < len(prints) && int(prints[next]>>restBits) < b {
@@ -72,8 +77,8 @@ func Encode(numbers map[uint32]int) Set {
 		file[2*b], file[2*b+1] = byte(next), byte(next>>8)
 	}
 	for _, h := range prints {
-		entry := h&(1<<restBits-1)<<numberBits | uint32(min(max(numbers[h], 1), MaxNumber))
-		file = append(file, byte(entry), byte(entry>>8), byte(entry>>16))
+		entry := uint32(h&(1<<restBits-1)<<numberBits) | uint32(min(max(numbers[h], 1), MaxNumber))
+		file = binary.LittleEndian.AppendUint32(file, entry)
 	}
 	return Set(file)
 }

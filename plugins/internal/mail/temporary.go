@@ -7,21 +7,24 @@ var serviceWords = [...]string{
 	"10minutemail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail", "mailinator",
 	"mailnesia", "yopmail", "dropmail", "spambog", "spamgourmet", "nospammail", "anonbox", "anonymail", "anonymousmail",
 	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou",
-	"fakemailgenerator", "emailgenerator",
+	"fakemailgenerator", "emailgenerator", "pochtanachas", "sutemeado",
 }
 
-// mailWords are words for mail in the languages of temporaryWords. The word email ends in the first.
-var mailWords = [...]string{"mail", "inbox", "correo", "courriel", "adress", "address", "poczta", "postfach"}
+// mailWords are words for mail in the languages of temporaryWords. The word email ends in the first, eposta in posta.
+var mailWords = [...]string{"mail", "inbox", "correo", "courriel", "adress", "adresse", "adresa",
+	"address", "poczta", "pochta", "posta", "postfach"}
 
 // temporaryWords say that something is to be thrown away, fake or temporary, in English, German, French, Spanish,
-// Italian, Portuguese and other languages of Europe.
+// Italian, Portuguese, other languages of Europe, Russian, Turkish and Indonesian.
 var temporaryWords = [...]string{
 	"temp", "tmp", "tempo", "temporary", "throwaway", "throw", "trash", "trashy", "trashcan", "fake", "burner", "crap",
 	"disposable", "dispo", "dispose", "disposea", "discard", "onetime", "onetimeuse", "oneoff", "dump", "wegwerf",
 	"einmal", "einweg", "schrott", "muell", "jetable", "temporaire", "ephemere", "poubelle", "temps", "temporal",
 	"desechable", "temporanea", "temporaneo", "usaegetta", "provvisoria", "temporario", "temporaria", "descartavel",
 	"provisorio", "temporar", "tijdelijk", "tijdelijke", "wegwerp", "tymczasowa", "tymczasowy", "jednorazowa",
-	"jednorazowy",
+	"jednorazowy", "kurzzeit", "docasny", "docasna", "jednorazovy", "jednorazova", "vremennaya", "vremennaja",
+	"vremenniy", "odnorazovaya", "odnorazovaja", "odnorazoviy", "privremeni", "privremena", "gecici", "sementara",
+	"engangs", "ideiglenes", "eldobhato", "temporara",
 }
 
 // timeUnits follow the number of minutes, hours or days for which a mailbox exists.
@@ -72,10 +75,10 @@ func temporaryAround(label string, start, end int) string {
 				return label[len(before)-len(word) : end]
 			}
 		}
-		if label[start] != 'm' || !strings.HasSuffix(before, "e") {
+		if label[start] != 'm' && label[start:end] != "posta" || !strings.HasSuffix(before, "e") {
 			break
 		}
-		before = before[:len(before)-1] // the e of email
+		before = before[:len(before)-1] // the e of email or eposta
 	}
 	for _, word := range temporaryWords {
 		rest, found := strings.CutPrefix(after, word)

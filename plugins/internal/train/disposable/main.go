@@ -39,7 +39,7 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 	if len(args) != 1 {
 		return errors.New("want one argument: the folder that contains train_disposable.jsonl.gz")
 	}
-	honest := map[uint32]bool{}
+	honest := map[uint64]bool{}
 	for _, name := range []string{".jsonl", "_pool.jsonl.gz", "_pool2.jsonl.gz"} {
 		err := train.EachLine(filepath.Join(args[0], "train_domains"+name), func(r *row) {
 			host, site := r.Value, siteOf(r.Value)
@@ -52,7 +52,7 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 			return err
 		}
 	}
-	lists, why := map[uint32]int{}, map[string]int{}
+	lists, why := map[uint64]int{}, map[string]int{}
 	err := train.EachLine(filepath.Join(args[0], "train_disposable.jsonl.gz"), func(r *row) {
 		if r.Curated < minCurated {
 			return
