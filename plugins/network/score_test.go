@@ -18,6 +18,10 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
+		"a domain": layertest.Facts(t, registry.Case{Type: "domain", Value: "example.com"}),
+		"an email": layertest.Facts(t, registry.Case{Type: "email", Value: "jane@example.com"}),
+	})
 	suite.CheckVerdict(t, check.Block, listedMore.points)
 	for _, points := range []int{noDomain.points, refusesMail.points, held.points, listed.points} {
 		expect.That(t, suite.Verdict(t, points) != check.Allow, "%d points are allowed", points)
@@ -47,14 +51,6 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 			expect.That(t, got <= limit, "%s scores %d points without %s, %d with it", c.Name, got, name, limit)
 		}
 	}
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{
-		"a domain": layertest.Facts(t, registry.Case{Type: "domain", Value: "example.com"}),
-		"an email": layertest.Facts(t, registry.Case{Type: "email", Value: "jane@example.com"}),
-	})
 }
 
 // TestOlderScoresLess checks that points fall as a registration gets older.
