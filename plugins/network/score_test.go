@@ -128,9 +128,9 @@ func TestLabelledAges(t *testing.T) {
 		ratio := math.Log(float64(n) / float64(len(reported)) / share)
 		t.Logf("%d to %d days: %d of %d, log-likelihood ratio %.2f, points %d", c.from, c.to, n, len(reported), ratio,
 			c.points)
-		if worth := float64(c.points) / 11; math.Abs(worth-ratio) > 0.6 {
-			t.Errorf("%d to %d days: %d points are worth %.2f, the log-likelihood ratio is %.2f", c.from, c.to,
-				c.points, worth, ratio)
-		}
+		worth := float64(c.points) / 11
+		expect.That(t, math.Abs(worth-ratio) <= 0.6,
+			"%d to %d days: %d points are worth %.2f, the log-likelihood ratio is %.2f", c.from, c.to, c.points, worth,
+			ratio)
 	}
 }

@@ -44,10 +44,9 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 		guessed := sdk.Run(Score, facts).Score
 		facts["phone.otherwise_ordinary"] = "yes"
 		doubted := sdk.Run(Score, facts).Score
-		if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
-			t.Errorf("score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
+		expect.That(t, sure >= 60 && guessed <= sure*4/5 && doubted <= sure/4 && doubted != 0,
+			"score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
 				"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
-		}
 	})
 }
 
