@@ -245,14 +245,13 @@ func TestFindSource(t *testing.T) {
 func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 	t.Parallel()
 	s := registry.Source{Root: t.TempDir()}
-	if dirs, err := s.Plugins(); err != nil || len(dirs) != 0 {
-		t.Errorf("an empty folder contains %v, %v", dirs, err)
-	}
+	dirs, err := s.Plugins()
+	expect.That(t, err == nil && len(dirs) == 0, "an empty folder contains %v, %v", dirs, err)
 	for _, file := range []string{"plugins/b/manifest.json", "plugins/a/manifest.json", "plugins/shared/shared.go",
 		"plugins/a/deep/manifest.json", "plugins/manifest.json"} {
 		put(t, s.Root, file, "{}")
 	}
-	dirs := expect.Value(s.Plugins())(t)
+	dirs = expect.Value(s.Plugins())(t)
 	plugins := filepath.Join(s.Root, "plugins")
 	expect.NoDiff(t, "the folders", []string{filepath.Join(plugins, "a"), filepath.Join(plugins, "b")}, dirs)
 }

@@ -66,7 +66,6 @@ func TestDeriveRefuses(t *testing.T) {
 		"far address":        {data([2]string{"\x80\x80\x80\x80\x01", "x"}), "x", "y", "Go's linker"},
 		"fewer than it says": {section(11, "\x02\x00\x41\x08\x0b\x01x"), "x", "y", "Go's linker"},
 	} {
-		_, err := derived(t, tt.sections, tt.before, tt.after)
-		expect.ErrorText(t, name, err, tt.want)
+		expect.ErrorText(t, name, expect.ErrorOf(derived(t, tt.sections, tt.before, tt.after)), tt.want)
 	}
 }

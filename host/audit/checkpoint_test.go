@@ -114,8 +114,7 @@ func TestInvalidTreeHeads(t *testing.T) {
 	t.Parallel()
 	head := audit.TreeHead{Chain: 1, Size: 5, Root: leaf(1)}
 	signed := must(signer.SignTree(head))
-	key := must(note.NewVerifier(signer.TreeKey(1)))
-	text := must(note.Open([]byte(signed), note.VerifierList(key))).Text
+	text := must(note.Open([]byte(signed), note.VerifierList(must(note.NewVerifier(signer.TreeKey(1)))))).Text
 	tree := audit.NewSigner(signer.Origin(1), sequence(0, 32)) // the key under the tree's name
 	for name, other := range map[string]string{
 		"another size":        strings.Replace(signed, "\n5\n", "\n6\n", 1),
@@ -143,12 +142,11 @@ func TestPromises(t *testing.T) {
 	signed := must(signer.SignPromise(promise))
 	got, err := signer.OpenPromise(signed)
 	expect.That(t, err == nil && got == promise, "opened as %+v, %v", got, err)
-	tree := must(signer.SignTree(audit.TreeHead{Chain: 2, Size: 7, Root: leaf(1)}))
 	for name, text := range map[string]string{
 		"another index":   strings.Replace(signed, "\n7\n", "\n8\n", 1),
 		"another chain":   strings.ReplaceAll(signed, "/chain/2", "/chain/3"),
 		"another version": strings.Replace(signed, "version 1", "version 2", 1),
-		"a checkpoint":    tree,
+		"a checkpoint":    must(signer.SignTree(audit.TreeHead{Chain: 2, Size: 7, Root: leaf(1)})),
 		"cut off":         signed[:len(signed)/2],
 		"nothing":         "",
 	} {

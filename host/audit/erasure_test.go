@@ -125,9 +125,8 @@ func TestCheckpointsBeyondTheEnd(t *testing.T) {
 	tr := randomLog(rand.New(rand.NewPCG(11, 12)), 20)
 	cut := storedLog{rows: tr.rows[:10], head: tr.at(10)}
 	for range 20 { // in random map order
-		_, err := cut.verify(tr.at(12), tr.at(20), tr.at(15), tr.at(10))
-		expect.Must(t, err != nil && strings.Contains(err.Error(), "covers 20:"),
-			"a cut tail: %v; want an error with the number of records", err)
+		err := expect.ErrorOf(cut.verify(tr.at(12), tr.at(20), tr.at(15), tr.at(10)))
+		expect.ErrorText(t, "a cut tail, and the number of records", err, "covers 20:")
 	}
 }
 

@@ -49,8 +49,7 @@ func TestRotation(t *testing.T) {
 		opened, err := key.OpenPromise(must(s.SignPromise(audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated})))
 		expect.That(t, err == nil && opened.Replaced.IsZero() == (test.uses&audit.Records == 0 || !test.replaced),
 			"%s: %+v, %v", name, opened, err)
-		anchor := must(s.Anchor(cut))
-		by, err := key.OpenAnchor(anchor)
+		by, err := key.OpenAnchor(must(s.Anchor(cut)))
 		expect.That(t, err == nil && by.Head == cut.Head && by.Before == cut.Before &&
 			by.Replaced.IsZero() != (test.replaced && test.uses&audit.Checkpoints != 0), "%s: anchor %+v, %v", name, by,
 			err)
@@ -149,8 +148,7 @@ func TestFilesOfKeys(t *testing.T) {
 	s := audit.NewSigner(audit.KeyName, sequence(0, 32))
 	second := must(s.Introduce(s.Hold(sequence(32, 32)), audit.Checkpoints, rotated))
 	keys := s.TreeKeys(audit.TreeHead{Chain: 3})
-	file := "# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n"
-	key, err := audit.ParseKeys(file)
+	key, err := audit.ParseKeys("# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n")
 	expect.That(t, err == nil && slices.Equal(key.Statements(), []string{second}) &&
 		key.VerifierKey() == s.VerifierKey(), "%v, %q", err, key.Statements())
 	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,

@@ -226,8 +226,7 @@ func TestStoreAnchorsOfALogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
 	due := expect.Value(k.Store.AuditDue(t.Context()))(t)
-	ctx := expect.Ended(t)
-	_, _, err := k.storeAnchors(ctx, due)
+	_, _, err := k.storeAnchors(expect.Ended(t), due)
 	expect.Error(t, "storing", err, context.Canceled)
 }
 

@@ -204,8 +204,7 @@ func TestVerifyPluginNotes(t *testing.T) {
 	one := registry.PublishedPlugin{Name: "one", Version: "1.0.0", Digest: registry.Digest{1}}
 	two := registry.PublishedPlugin{Name: "two", Version: "1.0.0", Digest: registry.Digest{2}}
 	signature := func(key activation.Key, p registry.PublishedPlugin) string {
-		r := release.Release{Name: p.Name, Version: p.Version, Digest: p.Digest}
-		return expect.Value(release.Sign(r, key))(t)
+		return expect.Value(release.Sign(release.Release{Name: p.Name, Version: p.Version, Digest: p.Digest}, key))(t)
 	}
 	passport := func(key activation.Key, p registry.PublishedPlugin) string {
 		text := fmt.Sprintf("%s{%q:%q}\n", registry.PassportHeader, "digest", p.Digest)

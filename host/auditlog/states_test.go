@@ -232,8 +232,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	}
 	again()
 	acceptLoss(t, k, k.Signer, audit.StatesOf(0), 0)
-	number := acceptLoss(t, k, k.Signer, 0, 4)
-	expect.Equal(t, "the record of the acceptance", number, 6)
+	expect.Equal(t, "the record of the acceptance", acceptLoss(t, k, k.Signer, 0, 4), 6)
 	expect.ErrorText(t, "verification before a checkpoint", expect.ErrorOf(k.verifyFiles(t)),
 		"no checkpoint was signed since")
 

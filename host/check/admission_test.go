@@ -42,9 +42,8 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		batched := f.memberFunc("batched", func(context.Context, check.Input) (check.Result, error) {
 			mu.Lock()
 			judged++
-			if running++; running > 1 {
-				t.Error("more checks are judged at once than there are processors")
-			}
+			running++
+			expect.That(t, running == 1, "more checks are judged at once than there are processors")
 			mu.Unlock()
 			<-proceed
 			mu.Lock()
@@ -92,9 +91,8 @@ func TestLateCheckIsRefused(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { _ = v.Judge(context.Background(), func() { close(occupied); <-release }) })
 	<-occupied
-	_, single := f.check(aDomain)
-	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3), nil)
-	for what, err := range map[string]error{"a check": single, "a batch": batch} {
+	for what, err := range map[string]error{"a check": expect.ErrorOf(f.check(aDomain)),
+		"a batch": expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, batchOf(3), nil))} {
 		var refused *check.UnavailableError
 		expect.That(t, errors.As(err, &refused) && refused.Reason() == "deadline", "%s: %v", what, err)
 	}
@@ -135,11 +133,9 @@ func TestGateRefuses(t *testing.T) {
 	f := newFixture(t)
 	f.Gate = admission.NewGate(admission.Config{Processors: 1, Target: time.Millisecond, BatchTarget: time.Millisecond})
 	f.swap(1, f.member("only"))
-	v := expect.Value(f.Gate.Enter("another", 1))(t)
-	defer v.Close()
+	defer expect.Value(f.Gate.Enter("another", 1))(t).Close()
 	expect.Error(t, "a check", expect.ErrorOf(f.check(aDomain)), admission.ErrBusy)
-	_, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
-	expect.That(t, errors.Is(err, admission.ErrBusy), "a batch: %v", err)
+	expect.Error(t, "a batch", expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)), admission.ErrBusy)
 	expect.Equal(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
@@ -159,7 +155,6 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 		"just before the end": {change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
 		"after a second":      {change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
 		"the clock went back": {change: func(f *fixture) { f.passes(-1) }, layers: 1},
-
 		"the next month": {change: func(f *fixture) { f.Now = func() time.Time { return february } },
 			layers: 1},
 		"another account":            {change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
@@ -176,14 +171,12 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 		f.Now = func() time.Time { return now }
 		f.swap(1, f.member("only"))
 		f.appendErr = &check.QuotaError{Quota: 10, Left: test.left, Needed: 7, ResetAt: february}
-		if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7), nil); !errors.Is(err, f.appendErr) {
-			t.Fatal(err)
-		}
+		_, err := f.CheckBatch(t.Context(), f.caller, batchOf(7), nil)
+		expect.Must(t, errors.Is(err, f.appendErr), "%v", err)
 		before := len(f.ran)
 		if test.change != nil {
 			test.change(f)
 		}
-		var err error
 		if test.batch > 0 {
 			_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch), nil)
 		} else {
@@ -215,10 +208,8 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	test.Limits.Test = true
 	expect.That(t, f.Spent(f.caller) != nil && f.Spent(test) == nil, "spent: %v, for a test key of the account: %v",
 		f.Spent(f.caller), f.Spent(test))
-	var invalid *entity.InvalidError
-	if _, err := f.check(field(entity.Domain, "not a domain")); !errors.As(err, &invalid) {
-		t.Errorf("an invalid domain: %v", err)
-	}
+	_, err := f.check(field(entity.Domain, "not a domain"))
+	expect.That(t, errors.As(err, new(*entity.InvalidError)), "an invalid domain: %v", err)
 	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	expect.That(t, err == nil && answers[0].Err != nil, "a batch without valid checks: %v, %v", answers, err)
 	expect.Equal(t, "layers ran", len(f.ran), 1)

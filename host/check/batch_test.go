@@ -47,11 +47,6 @@ func TestCheckBatch(t *testing.T) {
 	expect.That(t, len(f.records) == 2 && len(f.records[1].Linked) == 1 && f.records[0].Decision == answers[0].Decision,
 		"recorded: %+v", f.records)
 	expect.Equal(t, "CheckDone was called for", len(f.done), 2)
-}
-
-func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, "only")
 	f.caller.Plan, _ = check.PlanNamed("starter")
 	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	var plan *check.PlanError
@@ -253,9 +248,8 @@ func TestTestValues(t *testing.T) {
 			if v.Type == entity.Email {
 				value = "Jane.Doe+1@" + v.Value
 			}
-			if e, err := entity.Parse(v.Type, value, "FR"); err != nil || !strings.HasSuffix(e.Value, v.Value) {
-				t.Fatalf("parsed as %q, %v", e.Value, err)
-			}
+			e := expect.Value(entity.Parse(v.Type, value, "FR"))(t)
+			expect.Must(t, strings.HasSuffix(e.Value, v.Value), "parsed as %q", e.Value)
 			d, err := f.check(field(v.Type, " "+value+" "))
 			switch v.Answer {
 			case check.TestQuota:
@@ -264,8 +258,7 @@ func TestTestValues(t *testing.T) {
 					quota.ResetAt.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)),
 					"error %v, want a *QuotaError until February", err)
 			case check.TestUnavailable:
-				var unavailable *check.UnavailableError
-				expect.That(t, errors.As(err, &unavailable), "error %v, want an *UnavailableError", err)
+				expect.That(t, errors.As(err, new(*check.UnavailableError)), "error %v, want an *UnavailableError", err)
 			default:
 				expect.NoError(t, err)
 				expect.That(t, string(d.Verdict) == v.Answer && bands.Verdict(d.Score) == d.Verdict &&
@@ -319,15 +312,12 @@ func TestBatchWithTestKey(t *testing.T) {
 		item(entity.Domain, "block.test"), {Err: unreadable},
 		item(entity.Domain, "example.com"), item(entity.Email, "jo@allow.test")}, nil)
 	expect.NoError(t, err)
-	var invalid *entity.InvalidError
-	if answers[0].Decision.Verdict != check.Block || answers[1].Err != unreadable || //nolint:errorlint // the same
-		!errors.As(answers[2].Err, &invalid) || answers[3].Decision.Verdict != check.Allow {
-		t.Errorf("answers %+v", answers)
-	}
-	var quota *check.QuotaError
+	expect.That(t, answers[0].Decision.Verdict == check.Block && errors.As(answers[2].Err, new(*entity.InvalidError)) &&
+		answers[1].Err == unreadable && answers[3].Decision.Verdict == check.Allow, //nolint:errorlint // the same
+		"answers %+v", answers)
 	items := []check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}
 	_, err = f.CheckBatch(t.Context(), f.caller, items, nil)
-	expect.That(t, errors.As(err, &quota), "a batch with quota.test: %v", err)
+	expect.That(t, errors.As(err, new(*check.QuotaError)), "a batch with quota.test: %v", err)
 	expect.That(t, len(f.records)+len(f.done)+len(f.ran) == 0, "%d records, %d observed, layers %v; want no trace",
 		len(f.records), len(f.done), f.ran)
 }

@@ -27,6 +27,11 @@ func (f layerFunc) Score(ctx context.Context, facts check.Input) (check.Result, 
 	return f(ctx, facts)
 }
 
+// gives returns a layer that always returns the same.
+func gives(r check.Result, err error) layerFunc {
+	return func(context.Context, check.Input) (check.Result, error) { return r, err }
+}
+
 // fixture is a Checker that is its own ledger and observer, and keeps what these receive.
 type fixture struct {
 	check.Checker
@@ -80,9 +85,7 @@ func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
 
 // member returns a member of weight 1 whose layer scores 50 and records its calls in f.ran.
 func (f *fixture) member(name string, types ...entity.Type) check.Member {
-	return f.memberFunc(name, func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{Score: 50}, nil
-	}, types...)
+	return f.memberFunc(name, gives(check.Result{Score: 50}, nil), types...)
 }
 
 func (f *fixture) memberFunc(name string, layer layerFunc, types ...entity.Type) check.Member {
@@ -251,7 +254,8 @@ func TestErrorTextsForClients(t *testing.T) {
 	expect.Equal(t, "the failure shows its cause", errors.Is(failure, context.Canceled), true)
 }
 
-func TestNoLineup(t *testing.T) {
+// A check fails before the first lineup, and keeps the one that it began with.
+func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.check(aDomain)
@@ -259,11 +263,6 @@ func TestNoLineup(t *testing.T) {
 	expect.That(t, errors.As(err, &internal) && errors.Is(err, check.ErrNoLineup) &&
 		strings.HasPrefix(internal.Ref, "chk_"), "got %v, want an InternalError wrapping ErrNoLineup", err)
 	expect.Equal(t, "a check without a decision was recorded", len(f.records), 0)
-}
-
-func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
 	var drained <-chan struct{}
 	f.swap(1, f.memberFunc("swapper", func(context.Context, check.Input) (check.Result, error) {
 		drained = f.swap(2, f.member("next"))
@@ -276,9 +275,9 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 	same(t, []string{"swapper", "last"}, f.ran)
 	expect.Equal(t, "decided by revision", d.Revision, 1)
 	expect.Equal(t, "drained after the check", closed(drained), true)
-	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
-		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
-	}
+	d = f.mustCheck(t, aDomain)
+	expect.That(t, d.Revision == 2 && f.ran[2] == "next", "the next check ran %v under revision %d", f.ran[2:],
+		d.Revision)
 }
 
 // A lineup's floor bounds how much a layer clears, and a weight may differ by type.
@@ -299,9 +298,8 @@ func TestFloorAndWeightByType(t *testing.T) {
 		"another type":       {-80, check.Range{-40, 0}, field(entity.Domain, "example.com"), -40, -2},
 	}, func(t *testing.T, c testCase) {
 		f := newFixture(t)
-		m := f.memberFunc("age", func(context.Context, check.Input) (check.Result, error) {
-			return check.Result{Score: c.score, Signals: []check.Signal{sig(c.score, "a:b:c")}}, nil
-		})
+		result := check.Result{Score: c.score, Signals: []check.Signal{sig(c.score, "a:b:c")}}
+		m := f.memberFunc("age", gives(result, nil))
 		m.Range, m.Weight = c.bounds, check.ByType{entity.Email: 2, entity.Domain: 5}
 		f.swap(1, m)
 		if o := f.mustCheck(t, c.field).Layers[0]; o.Score != c.want || o.Contribution != c.contribution {
@@ -313,20 +311,15 @@ func TestFloorAndWeightByType(t *testing.T) {
 func TestDecision(t *testing.T) {
 	t.Parallel()
 	f, signals := newFixture(t), []check.Signal{sig(80, "a:b:c")}
-	heavy := f.memberFunc("heavy", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
-	})
+	heavy := f.memberFunc("heavy", gives(check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil))
 	heavy.Weight, heavy.Required, heavy.Version = eachType(5), true, "2.1.0"
-	f.swap(3, heavy, f.memberFunc("abstainer", func(context.Context, check.Input) (check.Result, error) {
-		// Score, signals and threat of an abstaining layer do not count.
-		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
-			nil
-	}), f.memberFunc("broken", func(context.Context, check.Input) (check.Result, error) {
-		failure := &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
-		return check.Result{Score: 100, Threat: "spam"}, failure
-	}), f.memberFunc("odd", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{}, &check.Failure{Reason: check.Exhausted, Err: errors.New("the odd layer ran out of fuel")}
-	}))
+	// Score, signals and threat of an abstaining layer do not count.
+	abstained := check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"}
+	f.swap(3, heavy, f.memberFunc("abstainer", gives(abstained, nil)),
+		f.memberFunc("broken", gives(check.Result{Score: 100, Threat: "spam"}, &check.Failure{Reason: check.Trap,
+			Err: errors.New("unreachable code")})),
+		f.memberFunc("odd", gives(check.Result{}, &check.Failure{Reason: check.Exhausted,
+			Err: errors.New("the odd layer ran out of fuel")})))
 	d := f.mustCheck(t, anEmail)
 	for i := range d.Layers {
 		expect.That(t, d.Layers[i].Micros >= 0, "layer %d took %d us", i, d.Layers[i].Micros)

@@ -180,8 +180,7 @@ func TestSignalsThatYieldToMany(t *testing.T) {
 	odd := sig(20, "style:name:odd")
 	odd.YieldsTo = slices.Repeat([]string{"t:"}, 100_000)
 	many.Signals = slices.Repeat([]check.Signal{odd}, 64)
-	got := check.Fuse(5, bands, slices.Repeat([]check.Outcome{many}, 16))
-	expect.Equal(t, "signals", len(got.Signals), 16*64)
+	expect.Equal(t, "signals", len(check.Fuse(5, bands, slices.Repeat([]check.Outcome{many}, 16)).Signals), 16*64)
 }
 
 // Light signals are left out for an allow verdict only.
@@ -343,9 +342,8 @@ func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes [
 	case required && want < bands.Review && high >= bands.Review:
 		want = bands.Review
 	}
-	if f.Score != want || f.Score < f.Lowest || f.Score > f.Highest || f.Verdict != bands.Verdict(f.Score) {
-		t.Fatalf("lineup %d: score %d is %s, want %d within %d to %d", i, f.Score, f.Verdict, want, low, high)
-	}
+	expect.Must(t, f.Score == want && f.Score >= low && f.Score <= high && f.Verdict == bands.Verdict(f.Score),
+		"lineup %d: score %d is %s, want %d within %d to %d", i, f.Score, f.Verdict, want, low, high)
 	return at(sum)
 }
 

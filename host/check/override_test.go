@@ -54,13 +54,12 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 1"}, ""},
 	}, func(t *testing.T, test testCase) {
 		f := newFixture(t)
-		member := f.memberFunc("a", func(context.Context, check.Input) (check.Result, error) {
-			if test.layer == 0 {
-				return check.Result{}, nil
-			}
-			return check.Result{Score: test.layer, Threat: "phishing",
-				Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
-		})
+		var result check.Result
+		if test.layer > 0 {
+			result = check.Result{Score: test.layer, Threat: "phishing",
+				Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}
+		}
+		member := f.memberFunc("a", gives(result, nil))
 		member.Weight = eachType(10)
 		f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
 		overrides := &fixedOverrides{found: &test.override}
@@ -91,14 +90,12 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	scored, err := f.Rescore(t.Context(), f.caller, expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t))
-	expect.NoError(t, err)
-	d := scored.Decision
+	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
+	d := expect.Value(f.Rescore(t.Context(), f.caller, e))(t).Decision
 	expect.That(t, d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
 		"scored for feedback as %+v", d)
-	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
-		t.Errorf("explained as %+v, %v", d, err)
-	}
+	d, err := f.Explain(t.Context(), aDomain, "")
+	expect.That(t, err == nil && d.Verdict == check.Block, "explained as %+v, %v", d, err)
 	answers, err := f.CheckBatch(t.Context(), f.caller, append(batchOf(2), check.Item{}), nil)
 	expect.That(t, err == nil && answers[0].Decision.Verdict == check.Block && answers[1].Decision.Override != nil,
 		"batch answered %+v, %v", answers, err)
@@ -111,9 +108,8 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 	f := newFixture(t)
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	f.Overrides = &fixedOverrides{err: &check.UnavailableError{Part: "overrides", Err: errors.New("too old")}}
-	_, single := f.check(aDomain)
-	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(1), nil)
-	for what, err := range map[string]error{"check": single, "batch": batch} {
+	for what, err := range map[string]error{"check": expect.ErrorOf(f.check(aDomain)),
+		"batch": expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, batchOf(1), nil))} {
 		var unavailable *check.UnavailableError
 		expect.That(t, errors.As(err, &unavailable) && strings.HasPrefix(unavailable.Error(), "overrides unavailable"),
 			"%s: %v", what, err)
@@ -254,9 +250,7 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 		return check.Result{}, ctx.Err()
 	}
 	fails := func(reason check.FailureReason) layerFunc {
-		return func(context.Context, check.Input) (check.Result, error) {
-			return check.Result{}, &check.Failure{Reason: reason, Err: errors.New("no result")}
-		}
+		return gives(check.Result{}, &check.Failure{Reason: reason, Err: errors.New("no result")})
 	}
 	type testCase struct {
 		layer    layerFunc
@@ -274,13 +268,10 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 			odd.Required = test.required
 			f.swap(1, f.member("other"), odd)
 			_, err := f.check(aDomain)
-			var unavailable *check.UnavailableError
-			if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
-				unavailable != nil && unavailable.Part != test.part {
-				t.Errorf("the check ended with %v", err)
-			}
-			recorded := len(f.records) == 1
-			expect.That(t, recorded == (test.part == ""), "%d records", len(f.records))
+			unavailable, refused := errors.AsType[*check.UnavailableError](err)
+			expect.That(t, refused == (test.part != "") && (!refused || unavailable.Part == test.part),
+				"the check ended with %v", err)
+			expect.That(t, (len(f.records) == 1) == (test.part == ""), "%d records", len(f.records))
 		})
 	})
 }

@@ -145,9 +145,7 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		shadow  *check.Member
 	}
 	fails := func(err error) func(setup) {
-		return func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) { return check.Result{}, err }
-		}
+		return func(s setup) { *s.layer = gives(check.Result{}, err) }
 	}
 	type testCase struct {
 		prepare func(s setup)
@@ -167,7 +165,7 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		}, 0, 0},
 	}, func(t *testing.T, c testCase) {
 		f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 1)}
-		layer := layerFunc(func(context.Context, check.Input) (check.Result, error) { return check.Result{}, nil })
+		layer := gives(check.Result{}, nil)
 		shadow := f.memberFunc("shadow", func(ctx context.Context, in check.Input) (check.Result, error) {
 			return layer(ctx, in)
 		})

@@ -54,18 +54,15 @@ func TestAccountsCommands(t *testing.T) {
 		keys, err := s.Keys(t.Context(), issued.Account)
 		expect.That(t, err == nil && keys[0].State == state, "after %s: the keys are %+v, %v", command, keys, err)
 	}
-	code, text := hosttest.Failing(t, dir, database, "accounts", "suspend", issued.Account, "--reason", "fine\u202e")
-	expect.That(t, code == 2 && strings.Contains(text, "direction of text"),
-		"a reason with a direction mark: exit code %d, printed %s", code, text)
+	hosttest.Fails(t, dir, database, 2, []string{"accounts", "suspend", issued.Account, "--reason", "fine\u202e"},
+		"direction of text")
 	hosttest.Output(t, dir, database, "accounts", "sign-out", issued.Account)
 	expect.Error(t, "after sign-out, the code fails with", expect.ErrorOf(s.SignInByCode(t.Context(), issued.Code,
 		signin.Origin{})), signin.ErrUnknown)
 	for _, command := range []string{"accounts sign-in-link", "accounts sign-out", "accounts quota --checks 1",
 		"accounts suspend --reason x", "accounts resume --reason x", "keys list --account", "webhooks list --account",
 		"overrides list --account", "graph forget --account"} {
-		code, text := hosttest.Failing(t, dir, database, append(strings.Fields(command), "acct_nobody")...)
-		expect.That(t, code == 1 && strings.Contains(text, "there is no such account"), "%s: exit code %d, printed %s",
-			command, code, text)
+		hosttest.Fails(t, dir, database, 1, append(strings.Fields(command), "acct_nobody"), "there is no such account")
 	}
 }
 
@@ -184,21 +181,21 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "rotate", other), "It signs X-Service-Signature from")
 	hosttest.Output(t, dir, database, "webhooks", "remove", other)
 
-	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
-	first := hosttest.Next(t, calls)
-	if first.Ref() != a.Ref || first.Header.Get("X-Service-Event") != a.Event() {
-		t.Errorf("the event of %s is %s of %s", a.Ref, first.Header.Get("X-Service-Event"), first.Ref())
+	wantCall := func(ref, header, want string) {
+		t.Helper()
+		c := hosttest.Next(t, calls)
+		got := c.Header.Get("X-Service-" + header)
+		expect.Must(t, c.Ref() == ref && got == want, "%s %s of %s, want %s of %s", header, got, c.Ref(), want, ref)
 	}
+	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
+	wantCall(a.Ref, "Event", a.Event())
 
 	// A test event fails four times. The retries are made due early.
 	b, conn := hosttest.OpenStore(t, dir, database), storetest.Session(t, database)
 	status.Store(503)
 	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", issued.Account)["ref"]
 	for attempt := 1; attempt <= 4; attempt++ {
-		c := hosttest.Next(t, calls)
-		if c.Ref() != test || c.Header.Get("X-Service-Attempt") != fmt.Sprint(attempt) {
-			t.Fatalf("attempt %d is %s of %s", attempt, c.Header.Get("X-Service-Attempt"), c.Ref())
-		}
+		wantCall(test, "Attempt", fmt.Sprint(attempt))
 		eventuallyDue(t, conn)
 	}
 	failed := func() []loggedEvent {
@@ -213,9 +210,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	done := hosttest.OutputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since",
 		"1h")
 	expect.That(t, done.Resent == 1 && done.Gone == 0, "resend: %+v", done)
-	if c := hosttest.Next(t, calls); c.Ref() != test || c.Header.Get("X-Service-Attempt") != "5" {
-		t.Errorf("after resending, got attempt %s of %s", c.Header.Get("X-Service-Attempt"), c.Ref())
-	}
+	wantCall(test, "Attempt", "5")
 	delivered := func() bool {
 		events, err := b.Store.RecentEvents(t.Context(), issued.Account, "delivered", 0, 100)
 		return err == nil && len(events) > 0 && events[0].Ref == test
@@ -246,9 +241,7 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	expect.That(t, e.State == "enabled" && e.DisabledAt == nil && e.FailingSince == nil, "enabled endpoint: %+v", e)
 	hosttest.WantRefusal(t, "resending others too", dir, database, nil, []string{"webhooks", "resend", "chk_a", kept,
 		"chk_b"}, "resending chk_a: ", "resending chk_b: ", "1 resent")
-	if c := hosttest.Next(t, calls); c.Ref() != kept || c.Header.Get("X-Service-Attempt") != "1" {
-		t.Errorf("after resending, got attempt %s of %s", c.Header.Get("X-Service-Attempt"), c.Ref())
-	}
+	wantCall(kept, "Attempt", "1")
 	hosttest.Output(t, dir, database, "webhooks", "remove", issued.Account)
 	out := hosttest.Output(t, dir, database, "webhooks", "list")
 	expect.That(t, !strings.Contains(out, url), "after removing: %s", out)

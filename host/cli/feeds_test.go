@@ -41,22 +41,17 @@ func TestFeedsCommands(t *testing.T) {
 
 	// A file that is probably not a list changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
-	code, text := hosttest.Failing(t, dir, database, importing...)
-	expect.That(t, code == 1 && strings.Contains(text, "3 of the 4 items could not be read") && strings.Contains(text,
-		"line 1:") && !strings.Contains(text, "storing"), "importing an error page: exit code %d, %s", code, text)
+	text := hosttest.Fails(t, dir, database, 1, importing, "3 of the 4 items could not be read", "line 1:")
+	expect.That(t, !strings.Contains(text, "storing"), "importing an error page: %s", text)
 	write("# nothing")
-	code, text = hosttest.Failing(t, dir, database, importing...)
-	expect.That(t, code == 1 && strings.Contains(text, "has no entry that could be read") &&
-		strings.Contains(text, "format plain"), "importing an empty list: exit code %d, %s", code, text)
+	hosttest.Fails(t, dir, database, 1, importing, "has no entry that could be read", "format plain")
 	feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list")
 	expect.That(t, len(feeds) == 1 && feeds[0].Name == "CERT Test" && feeds[0].Entries == 2 && feeds[0].Version == 2 &&
 		feeds[0].Licence == "CC0" && feeds[0].Source == file && feeds[0].ExpiresAt != nil &&
 		feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) == 30*24*time.Hour, "lists: %+v", feeds)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "list"), "CERT Test")
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"), "withdrawn")
-	code, text = hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test")
-	expect.That(t, code == 1 && strings.Contains(text, "no list of that name"), "withdrawing again: exit code %d, %s",
-		code, text)
+	hosttest.Fails(t, dir, database, 1, []string{"feeds", "withdraw", "CERT Test"}, "no list of that name")
 	feeds = hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list")
 	expect.That(t, len(feeds) == 0, "lists after the withdrawal: %+v", feeds)
 }
@@ -96,9 +91,7 @@ func TestFeedsSubscribe(t *testing.T) {
 		current.ExpiresAt.Sub(*current.ConfirmedAt) == 30*24*time.Hour, "status %+v", current)
 	publish(10)
 	// The version is held back in relation to the one before, also by a new subscription.
-	code, text := hosttest.Failing(t, dir, database, subscribe...)
-	expect.That(t, code == 1 && strings.Contains(text, "10 instead of 300"), "a much smaller version: exit code %d, %s",
-		code, text)
+	hosttest.Fails(t, dir, database, 1, subscribe, "10 instead of 300")
 	status(feed.Held)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "status"), "feeds accept")
 	got = hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine")
@@ -149,10 +142,8 @@ func TestFeedsSubscription(t *testing.T) {
 func TestFeedsRecommend(t *testing.T) {
 	t.Parallel()
 	for _, l := range feed.Catalogue() {
-		cmd := feedsSubscribeCmd{From: l.Name, NonCommercial: true}
-		if s, err := cmd.subscription(); err != nil || !strings.HasPrefix(s.URL, "https://") || s.Licence == "" {
-			t.Errorf("%s: %+v, %v", l.Name, s, err)
-		}
+		s := expect.Value((&feedsSubscribeCmd{From: l.Name, NonCommercial: true}).subscription())(t)
+		expect.That(t, strings.HasPrefix(s.URL, "https://") && s.Licence != "", "%s: %+v", l.Name, s)
 	}
 	var out, errs bytes.Buffer
 	code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs)
@@ -171,11 +162,8 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 	t.Cleanup(server.Close)
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	for name, url := range map[string]string{"Alive": server.URL, "Dead": "http://127.0.0.1:1/"} {
-		s, err := (&feedsSubscribeCmd{From: url, Name: name, Kind: "bad"}).subscription()
-		if err == nil {
-			err = hosttest.OpenStore(t, dir, database).Store.Subscribe(t.Context(), s)
-		}
-		expect.NoError(t, err)
+		s := expect.Value((&feedsSubscribeCmd{From: url, Name: name, Kind: "bad"}).subscription())(t)
+		expect.NoError(t, hosttest.OpenStore(t, dir, database).Store.Subscribe(t.Context(), s))
 	}
 	host := hosttest.StartHost(t, dir, database)
 	const degraded = `"degraded":["list Dead is failing: fetching list: `
@@ -201,13 +189,10 @@ func TestSuggestLists(t *testing.T) {
 		expect.NoError(t, server.SuggestLists(t.Context(), &terminal.Terminal{Out: &out}, s))
 		return out.String()
 	}
-	if got := suggestion(); !strings.Contains(got, "assay feeds recommend") || strings.Count(got, "\n") != 1 {
-		t.Errorf("without lists: %q", got)
-	}
-	sub, err := (&feedsSubscribeCmd{From: "Tranco"}).subscription()
-	if err == nil {
-		err = s.Subscribe(t.Context(), sub)
-	}
 	got := suggestion()
-	expect.That(t, err == nil && got == "", "with a subscription: %q, %v", got, err)
+	expect.That(t, strings.Contains(got, "assay feeds recommend") && strings.Count(got, "\n") == 1, "without lists: %q",
+		got)
+	sub := expect.Value((&feedsSubscribeCmd{From: "Tranco"}).subscription())(t)
+	expect.NoError(t, s.Subscribe(t.Context(), sub))
+	expect.Equal(t, "with a subscription", suggestion(), "")
 }

@@ -48,8 +48,7 @@ func TestMain(m *testing.M) {
 // TestCommandsOnAHost runs commands next to a host, one after the other.
 func TestCommandsOnAHost(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
+	dir, database, host := hosttest.NewHost(t, hosttest.AllowLoopback)
 	for name, test := range map[string]func(t *testing.T, host *hosttest.HostProcess, dir, database string){
 		"graph": testGraphForget, "privacy": testPrivacyOfOperator, "feedback": testFeedbackOfACustomer,
 		"overrides": testOverrides, "webhooks": testWebhooks,
@@ -104,9 +103,8 @@ func testFeedbackOfACustomer(t *testing.T, host *hosttest.HostProcess, dir, data
 		}
 		return status, kept
 	}
-	if status, _ := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"example.org"}`); status != 400 {
-		t.Errorf("feedback with another value: status %d, want 400", status)
-	}
+	status, _ := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"example.org"}`)
+	expect.Equal(t, "the status of feedback with another value", status, 400)
 	status, kept := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"PAYPA1-secure-login.xyz"}`)
 	expect.That(t, status == 200 && kept.Scored && kept.Label == feedback.Fraud, "feedback: status %d, %+v", status,
 		kept)
@@ -241,9 +239,8 @@ func TestSecretRotation(t *testing.T) {
 	}
 	trust := expect.Value(activation.ParseTrust(hosttest.ReadText(t, filepath.Join(first, "trust"))))(t)
 	for _, h := range []*installation.Backend{a, old} { // what either signs is trusted
-		key := expect.Value(h.HostKey())(t)
 		note := expect.Value(activation.Sign(activation.Activation{Number: 1, Lineup: activation.Lineup{Revision: 1},
-			Author: "x", Reason: "x", At: time.Now()}, key))(t)
+			Author: "x", Reason: "x", At: time.Now()}, expect.Value(h.HostKey())(t)))(t)
 		by, err := trust.Open(note)
 		expect.That(t, err == nil && by.Role == activation.Host, "a host's activation: %+v, %v", by, err)
 	}

@@ -46,8 +46,7 @@ func request(t testing.TB, key, method, url, body string, header ...string) (sta
 	response, err := http.DefaultClient.Do(request)
 	expect.NoError(t, err)
 	defer response.Body.Close()
-	answer := expect.Value(io.ReadAll(response.Body))(t)
-	return response.StatusCode, string(answer)
+	return response.StatusCode, string(expect.Value(io.ReadAll(response.Body))(t))
 }
 
 // Ask is Send for an answer that is an object.

@@ -121,8 +121,6 @@ func (h *HostProcess) Name() string { return h.URL[strings.LastIndexByte(h.URL, 
 // Silence makes a stopped host silent without waiting for it.
 func (f *TestFleet) Silence(t *testing.T, h *HostProcess) {
 	t.Helper()
-	if _, err := f.Conn.Exec(t.Context(), "UPDATE hosts SET seen_at = now() - interval '1 minute' WHERE name LIKE $1",
-		"%:"+h.Name()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(f.Conn.Exec(t.Context(), "UPDATE hosts SET seen_at = now() - interval '1 minute' WHERE name LIKE $1",
+		"%:"+h.Name()))(t)
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -32,6 +33,13 @@ type HostProcess struct {
 func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess {
 	t.Helper()
 	return RunHost(t, Command(context.WithoutCancel(t.Context()), dir, database, args...))
+}
+
+// NewHost starts a host that has a data directory and a database of its own.
+func NewHost(t testing.TB, args ...string) (dir, database string, host *HostProcess) {
+	t.Helper()
+	dir, database = DataDir(t), postgrestest.Database(t)
+	return dir, database, StartHost(t, dir, database, args...)
 }
 
 // RunHost is StartHost for a command.

@@ -37,14 +37,16 @@ func WantRefusal(t *testing.T, what, dir, database string, env []string, args []
 	}
 }
 
-// Failing runs a command that must fail, and returns its exit code and standard error.
-func Failing(t *testing.T, dir, database string, args ...string) (int, string) {
+// Fails runs a command that must fail with an exit code, and print texts to standard error. It returns standard error.
+func Fails(t *testing.T, dir, database string, code int, args []string, texts ...string) string {
 	t.Helper()
 	cmd := Command(t.Context(), dir, database, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	expect.Failure(t, cmd.Run(), "assay %s succeeded", strings.Join(args, " "))
-	return cmd.ProcessState.ExitCode(), stderr.String()
+	_ = cmd.Run()
+	expect.Equal(t, "exit code of assay "+strings.Join(args, " "), cmd.ProcessState.ExitCode(), code)
+	Has(t, stderr.String(), texts...)
+	return stderr.String()
 }
 
 // OwnSecrets returns a data directory with copies of the files of another one, as on a second host.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,9 +19,7 @@ func NeedPostgres(t testing.TB) { postgrestest.Database(t) }
 func NeedClients(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"pg_dump", "pg_restore", "psql"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("%s is not installed: apt-get install postgresql-client", name)
-		}
+		expect.Program(t, name, "postgresql-client")
 	}
 }
 

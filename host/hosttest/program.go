@@ -195,8 +195,7 @@ func emptyFleet(ctx context.Context, database string) error {
 // once for all test processes. It must not change.
 func SharedDir(t testing.TB) string {
 	t.Helper()
-	folder := expect.Value(sharedFolder())(t)
-	dir := filepath.Join(folder, "data")
+	dir := filepath.Join(expect.Value(sharedFolder())(t), "data")
 	if _, err := os.Stat(dir); err != nil {
 		postgrestest.Database(t) // fills it
 	}

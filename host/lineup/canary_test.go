@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/check"
-	"assay/host/entity"
 	"assay/host/lineup/fleet"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -17,16 +15,6 @@ import (
 	"assay/registry/activation"
 	"assay/registry/expect"
 )
-
-// scoreFor checks a domain for an account and returns the decision's revision and score.
-func (h *host) scoreFor(t *testing.T, account string) string {
-	t.Helper()
-	caller := proCaller(t)
-	caller.Account = account
-	d := expect.Value(h.checker().Check(t.Context(),
-		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}}))(t)
-	return fmt.Sprintf("revision %d: %d", d.Revision, d.Score)
-}
 
 // accounts returns an account that the canary in force scores for, and one that it does not.
 func (h *host) accounts(t *testing.T) (inside, outside string) {

@@ -31,11 +31,15 @@ func proCaller(t *testing.T) check.Caller {
 	return check.Caller{Account: "acct_test", Key: "key_test", Plan: storetest.Plan(t, "pro", 1)}
 }
 
-// score checks a domain and returns the decision's revision and score, or the error.
-func (h *host) score(t *testing.T) string {
+func (h *host) score(t *testing.T) string { t.Helper(); return h.scoreFor(t, "acct_test") }
+
+// scoreFor checks a domain for an account, and returns the decision's revision and score, or the error.
+func (h *host) scoreFor(t *testing.T, account string) string {
 	t.Helper()
+	caller := proCaller(t)
+	caller.Account = account
 	d, err := h.checker().Check(t.Context(),
-		check.Request{Caller: proCaller(t), Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
+		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
 	if err != nil {
 		return err.Error()
 	}
@@ -239,11 +243,7 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	h.follower.pollInterval = time.Hour
 	h.publish(t, brokenModule(t, "broken", "1.0.0"), module(t, "probe", "1.0.0", 10))
-	var read atomic.Int32
-	h.follower.open.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
-		read.Add(1)
-		return nil
-	}}
+	read := h.counting()
 	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
 	expect.Until(t, "both modules to be prepared", func() bool { return read.Load() == 2 })

@@ -304,11 +304,10 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 		return err
 	}
 	trapping := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
-	if err := start(trapping, t.TempDir()); err == nil || isCompileError(err) {
-		t.Errorf("a trap during initialisation: %v", err)
-	}
+	err := start(trapping, t.TempDir())
+	expect.That(t, err != nil && !isCompileError(err), "a trap during initialisation: %v", err)
 	file := filepath.Join(t.TempDir(), "file")
 	expect.NoError(t, os.WriteFile(file, nil, 0o600))
-	err := start(sevenPoints(t), file)
+	err = start(sevenPoints(t), file)
 	expect.That(t, isCompileError(err), "an unusable folder: %v", err)
 }

@@ -221,9 +221,7 @@ func loopInStart() *guest {
 
 // Guests that trap, exit, or overflow a limit.
 
-func trapping(code ...[]byte) func() []byte {
-	return scoring(concat(code...), returnScored).encode
-}
+func trapping(code ...[]byte) func() []byte { return scoring(concat(code...), returnScored).encode }
 
 // mistypedCall calls a function in a table as one of another type.
 func mistypedCall() []byte {

@@ -290,9 +290,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		t.Parallel()
 		g := newGuest()
 		p := openGuest(t, g.scoring(g.fact("entity.value", 4096), opDrop, returnScored))
-		fuelFor := func(value string) int64 {
-			return expect.Value(p.Score(t.Context(), facts(value, "")))(t).Fuel
-		}
+		fuelFor := func(value string) int64 { return expect.Value(p.Score(t.Context(), facts(value, "")))(t).Fuel }
 		small, large := fuelFor(sized(64)), fuelFor(sized(64+1024))
 		expect.That(t, large-small == 1024/64, "%d units for 64 bytes, %d for 1024 more", small, large)
 	})

@@ -52,9 +52,7 @@ var reviewed = map[string]map[string]string{
 		"References": refused, "Min": immutable, "Max": immutable, "Type": immutable,
 		"involvingModuleInstances": refused, "involvingModuleInstancesMutex": invisible,
 	},
-	"wasm.GlobalInstance": {
-		"Type": immutable, "Val": restored, "ValHi": refused, "Me": immutable, "Index": immutable,
-	},
+	"wasm.GlobalInstance": {"Type": immutable, "Val": restored, "ValHi": refused, "Me": immutable, "Index": immutable},
 	"wazevo.moduleEngine": {
 		"opaquePtr": immutable, "parent": immutable, "module": immutable, "opaque": restored,
 		"localFunctionInstances": refused, "importedFunctions": immutable, "listeners": immutable,
@@ -138,8 +136,7 @@ func TestStackLimits(t *testing.T) {
 	defer p.pool.release(in)
 	for size, want := range map[int]error{in.stackBytes + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
-		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
-		_, err := in.score(t.Context(), c)
+		_, err := in.score(t.Context(), &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}})
 		expect.That(t, errors.Is(err, want), "%d bytes: %v, want %v", size, err, want)
 		kept := in.stack.bytes()
 		expect.That(t, want != nil || kept == in.stackBytes, "%d bytes: %d are kept", size, kept)

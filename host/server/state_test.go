@@ -205,8 +205,7 @@ func TestLoadsOnceItHearsOfChanges(t *testing.T) {
 			loaded <- false
 		}
 	}})
-	start := h.startJobs(t.Context())
-	go h.load(t.Context(), start)
+	go h.load(t.Context(), h.startJobs(t.Context()))
 	storetest.Receive(t, "the host to listen", reached)
 	proxy.Disconnect()
 	expect.That(t, storetest.Receive(t, "the host to load", loaded), "the host loaded before it heard of changes")

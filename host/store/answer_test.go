@@ -174,7 +174,7 @@ func TestRefusedCallsKeepNoAnswer(t *testing.T) {
 		check.ErrUnauthorized)
 	wantError(t, "a check under no lineup", l.Append(t.Context(), with(again, of(lasting+9, allowed(t, caller)))...),
 		check.ErrRevision)
-	expect(t, "answers", one[int](t, s, "SELECT count(*) FROM answers"), 0)
+	expect(t, "answers", rowsOf(t, s, "answers"), 0)
 	noError(t, l.Append(t.Context(), with(again, allowed(t, caller))...))
 	// An answer is found before the quota is.
 	exec(t, session(t, s.url), "UPDATE accounts SET quota = 1")
@@ -191,7 +191,7 @@ func TestAnswersExpire(t *testing.T) {
 	}
 	kept := func() int {
 		noError(t, s.Prune(t.Context()))
-		return one[int](t, s, "SELECT count(*) FROM answers")
+		return rowsOf(t, s, "answers")
 	}
 	noError(t, send("first"))
 	clock.advance(t, 24*time.Hour-time.Second)

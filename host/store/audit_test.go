@@ -52,7 +52,7 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 	expect(t, "pseudonym by another key", pseudonym(sameAccount, iban), pseudonym(mine, iban))
 	holds(t, pseudonym(mine, iban) != pseudonym(theirs, iban), "two accounts have the same pseudonym for an entity")
 	holds(t, pseudonym(mine, iban) != pseudonym(mine, domain), "two entities have the same pseudonym")
-	expect(t, "nodes that equal a pseudonym", one[int](t, s, `SELECT count(*) FROM graph_sightings
+	expect(t, "nodes that equal a pseudonym", rowsOf(t, s, `graph_sightings
 		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`), 0)
 }
 
@@ -90,7 +90,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 	dump := strings.ToLower(dumpTables(t, s))
 	mustHold(t, strings.Contains(dump, caller.Account[5:]) || strings.Contains(dump, strings.ToLower(caller.Account)),
 		"the dump does not contain the account")
-	expect(t, "payloads", one[int](t, s, "SELECT count(*) FROM webhook_events WHERE sealed_payload IS NOT NULL"), 8)
+	expect(t, "payloads", rowsOf(t, s, "webhook_events WHERE sealed_payload IS NOT NULL"), 8)
 	for _, text := range secrets {
 		text = strings.ToLower(text)
 		holds(t, !strings.Contains(dump, text) && !strings.Contains(dump, hex.EncodeToString([]byte(text))),
@@ -184,12 +184,12 @@ func TestKeepAnchor(t *testing.T) {
 	due := must(s.AuditDue(t.Context()))(t)
 	due[0].Hash[0]++
 	wantFailure(t, s.KeepAnchor(t.Context(), due[0], "a note"), "an anchor with a wrong hash was kept")
-	expect(t, "anchors", one[int](t, s, "SELECT count(*) FROM audit_anchors"), 0)
+	expect(t, "anchors", rowsOf(t, s, "audit_anchors"), 0)
 	due[0].Hash[0]--
 	for range 2 { // the second time as if another host had kept it
 		noError(t, s.KeepAnchor(t.Context(), due[0], must(testSigner().Anchor(due[0]))(t)))
 	}
-	expect(t, "pruning records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"), 1)
+	expect(t, "pruning records", rowsOf(t, s, "audit_records WHERE kind = 'pruning'"), 1)
 	expect(t, "anchors of another run", prune(t, s), 0)
 	verifyLedger(t, s)
 	exec(t, session(t, s.url), "UPDATE audit_anchors SET seq = seq + 1")
@@ -211,8 +211,7 @@ func TestCosignedCheckpoints(t *testing.T) {
 	}{{4, "w1", one}, {6, "w11", two}, {6, "w1", one}, {6, "w1", "\u2014 w1 CCCC\n"}, {5, "w1", one}} {
 		noError(t, s.KeepCosignature(t.Context(), 0, c.size, c.name, c.lines))
 	}
-	newest := must(s.NewestCheckpoint(t.Context(), 0))(t)
-	expect(t, "the newest checkpoint", newest, "nine\n")
+	expect(t, "the newest checkpoint", must(s.NewestCheckpoint(t.Context(), 0))(t), "nine\n")
 	for size, want := range map[int64]string{0: "six\n" + two + one, 6: "six\n" + two + one, 7: ""} {
 		expect(t, "the newest cosigned checkpoint", must(s.NewestCosigned(t.Context(), 0, size))(t), want)
 	}
@@ -289,8 +288,7 @@ func verifyLedger(t testing.TB, s *Store) {
 	noError(t, s.db.NewRaw("SELECT DISTINCT account_id FROM audit_records WHERE kind = 'erasure'").
 		Scan(t.Context(), &erased))
 	pruned := one[bool](t, s, "SELECT count(*) > 0 FROM audit_anchors")
-	wrong := one[int](t, s, `SELECT count(*) FROM
-		(SELECT account_id, chain, sum(used) AS used FROM quota_usage GROUP BY 1, 2) AS u
+	wrong := rowsOf(t, s, `(SELECT account_id, chain, sum(used) AS used FROM quota_usage GROUP BY 1, 2) AS u
 		FULL JOIN
 			(SELECT account_id, chain, count(*) AS used
 			FROM audit_records WHERE kind = 'check' AND account_id <> ? GROUP BY 1, 2) AS r USING (account_id, chain)
@@ -302,7 +300,7 @@ func verifyLedger(t testing.TB, s *Store) {
 // recorded returns the number of audit records with a reference.
 func recorded(t *testing.T, s *Store, ref string) int {
 	t.Helper()
-	return one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", ref)
+	return rowsOf(t, s, "audit_records WHERE ref = ?", ref)
 }
 
 // testSigner returns the signer of checkpoints and anchors.

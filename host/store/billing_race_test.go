@@ -136,7 +136,7 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 			expect(t, "the key after a cut "+how+" "+name, keyStatus(t, direct, claim.Key), "pro 1500")
 		}
 	}
-	expect(t, "accounts", one[int](t, direct, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), payments)
+	expect(t, "accounts", rowsOf(t, direct, "accounts WHERE id <> ?", publicAccount), payments)
 }
 
 // The connection is cut while Claim writes. A second call returns the key, or the key can be reissued.
@@ -156,8 +156,7 @@ func TestClaimSurvivesLostConnections(t *testing.T) {
 			claim = must(s.Reissue(t.Context(), c.Session))(t)
 		}
 		expect(t, "key status", keyStatus(t, s, claim.Key), "starter 150")
-		expect(t, "valid keys", one[int](t, s,
-			"SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 1)
+		expect(t, "valid keys", rowsOf(t, s, "api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 1)
 	}
 }
 
@@ -205,7 +204,7 @@ func TestPaymentsThatChangeNothing(t *testing.T) {
 	}
 	wantError(t, "Subscription", errOf(s.Subscription(t.Context(), claim.Account)), billing.ErrNotPaid)
 	apply(t, s, subscriptionOf(billing.Checkout{ID: "co_of_another_host", Plan: "pro"}, billing.Active))
-	expect(t, "accounts", one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), 1)
+	expect(t, "accounts", rowsOf(t, s, "accounts WHERE id <> ?", publicAccount), 1)
 	paid := beginCheckout(t, s, claim.Account, "starter")
 	apply(t, s, subscriptionOf(paid, billing.Active))
 	change := subscriptionOf(paid, billing.Active)
@@ -237,7 +236,7 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 			return except(err, billing.ErrSubscriptionEnded, apikey.ErrNotFound)
 		})...))
 		expect(t, "valid keys after the subscription ended",
-			one[int](t, a, "SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 0)
+			rowsOf(t, a, "api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 0)
 	}
 }
 

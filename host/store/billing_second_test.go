@@ -39,10 +39,8 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 	holds(t, got.Refunded && got.Key == "", "claiming the second checkout = %+v", got)
 	got = must(s.Claim(t.Context(), first.Session))(t)
 	holds(t, !got.Refunded && got.Upgrade, "claiming the first checkout = %+v", got)
-	sub := must(s.Subscription(t.Context(), claim.Account))(t)
-	expect(t, "the account's subscription", sub.ID, "sub_"+first.ID)
-	expect(t, "keys of the account",
-		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
+	expect(t, "the account's subscription", must(s.Subscription(t.Context(), claim.Account))(t).ID, "sub_"+first.ID)
+	expect(t, "keys of the account", rowsOf(t, s, "api_keys WHERE account_id = ?", claim.Account), 1)
 	for _, done := range []bool{false, true} {
 		if done {
 			noError(t, s.Refunded(t.Context(), paid.ID))
@@ -77,14 +75,14 @@ func TestSecondPaymentsAtOnce(t *testing.T) {
 				c := beginCheckout(t, hosts[i%2], account, "starter", earlier...)
 				checkouts, earlier = append(checkouts, c), append(earlier, c.Session)
 			}
-			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
+			accounts := rowsOf(t, hosts[0], "accounts")
 			noError(t, errors.Join(concurrently(tabs, func(i int) error {
 				return give(context.Background(), hosts[i%2], subscriptionOf(checkouts[i], billing.Active))
 			})...))
-			made := one[int](t, hosts[0], "SELECT count(*) FROM accounts") - accounts
+			made := rowsOf(t, hosts[0], "accounts") - accounts
 			holds(t, (made == 1) != known && made <= 1, "round %d, account known: %v: %d accounts were made", round,
 				known, made)
-			live := one[int](t, hosts[0], "SELECT count(*) FROM billing_subscriptions WHERE account_id IS NOT NULL")
+			live := rowsOf(t, hosts[0], "billing_subscriptions WHERE account_id IS NOT NULL")
 			expect(t, "live subscriptions", live, 1)
 			refunds := due(t, hosts[1])
 			expect(t, "due refunds", len(refunds), tabs-1)
@@ -134,8 +132,7 @@ func TestBrowserOfTwoCustomers(t *testing.T) {
 	c, claim := bought(t, s, "starter")
 	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
 	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
-	expect(t, "keys that work", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid' AND account_id = ?",
-		claim.Account), 2)
+	expect(t, "keys that work", rowsOf(t, s, "api_keys WHERE state = 'valid' AND account_id = ?", claim.Account), 2)
 }
 
 // pagesProvider is a provider whose pages can be closed.

@@ -89,7 +89,7 @@ func TestEraseDuringChecks(t *testing.T) {
 	holds(t, left.Graph == nil && left.Total == 0 || left.Graph != nil && left.Graph.Checks == left.Total,
 		"%d remain, the graph: %+v", left.Total, left.Graph)
 	expect(t, "events that were erased", int(events.Load()), gone)
-	expect(t, "events that remain", one[int](t, s, "SELECT count(*) FROM webhook_events"), 2*sent-gone)
+	expect(t, "events that remain", rowsOf(t, s, "webhook_events"), 2*sent-gone)
 	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account), 2*sent)
 	other := export(t, s, caller, about(john))
 	holds(t, other.Total == sent && other.Graph.Checks == sent, "of %d other checks, %+v remain", sent, other)
@@ -166,7 +166,7 @@ func TestConcurrentErasures(t *testing.T) {
 	topic := receive(t, "a notification", topics)
 	got, ok := topic.Erased()
 	holds(t, ok && bytes.Equal(got, name), "received %s: %x, want %x", topic, got, name)
-	expect(t, "records after", one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym = ?", name), 0)
+	expect(t, "records after", rowsOf(t, s, "audit_records WHERE pseudonym = ?", name), 0)
 }
 
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
@@ -362,12 +362,12 @@ func TestRequestsEnd(t *testing.T) {
 	appendOne(t, l, r)
 	done := must(s.Begin(t.Context(), caller, privacy.KindExport, about(r.Entity)))(t)
 	finishRequests(t, s)
-	expect(t, "parts", one[int](t, s, "SELECT count(*) FROM export_parts"), 1)
+	expect(t, "parts", rowsOf(t, s, "export_parts"), 1)
 	conn := session(t, s.url)
 	exec(t, conn, "UPDATE subject_requests SET settled_at = now() - interval '25 hours'")
 	wantError(t, "downloading after a day", errOf(s.Download(t.Context(), caller, done.ID, "")), privacy.ErrNoExport)
 	noError(t, s.Prune(t.Context()))
-	expect(t, "parts after a day", one[int](t, s, "SELECT count(*) FROM export_parts"), 0)
+	expect(t, "parts after a day", rowsOf(t, s, "export_parts"), 0)
 	expect(t, "state after a day", must(s.Request(t.Context(), caller, done.ID))(t).State, privacy.StateDeleted)
 	exec(t, conn, "UPDATE subject_requests SET settled_at = now() - interval '31 days'")
 	noError(t, s.Prune(t.Context()))
@@ -380,7 +380,7 @@ func TestRequestsEnd(t *testing.T) {
 		finishRequests(t, s)
 		exec(t, conn, change)
 		noError(t, s.Prune(t.Context()))
-		expect(t, "parts after "+change, one[int](t, s, "SELECT count(*) FROM export_parts"), parts)
+		expect(t, "parts after "+change, rowsOf(t, s, "export_parts"), parts)
 		exec(t, conn, "DELETE FROM export_parts", "DELETE FROM subject_requests")
 	}
 
@@ -413,7 +413,7 @@ func TestManyLinksAreErasedInPieces(t *testing.T) {
 	erased = erase(t, s, caller, about(jane))
 	holds(t, erased.Links > forgetLinks && erased.Checks == forgetLinks, "erased %s, want more than %d links",
 		counts(erased), forgetLinks)
-	expect(t, "links that remain to the subject", one[int](t, s, `SELECT count(*) FROM graph_edges
+	expect(t, "links that remain to the subject", rowsOf(t, s, `graph_edges
 		WHERE ? IN (encode(node, 'hex'), encode(other, 'hex'))`, node("email", jane.Value)), 0)
 	expect(t, "sightings of the subject's parent", sightingOf(t, s, caller.Account, "maildomain",
 		"mailbox-example.net"), "0 rows")

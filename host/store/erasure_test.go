@@ -126,9 +126,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			} {
 				expect(t, "the graph about "+n.value, sightingOf(t, s, mine.Account, n.kind, n.value), n.want)
 			}
-			expect(t, "remaining links of the subject", one[int](t, s, `SELECT count(*) FROM graph_edges
-				WHERE account = graph_account(?) AND ? IN (encode(node, 'hex'), encode(other, 'hex'))`,
-				mine.Account, node("email", jane.Value)), 0)
+			expect(t, "remaining links of the subject", rowsOf(t, s, `graph_edges WHERE account = graph_account(?)
+				AND ? IN (encode(node, 'hex'), encode(other, 'hex'))`, mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
 
 			again := erase(t, s, mine, whose)
@@ -137,8 +136,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			exported := export(t, s, mine, whose)
 			holds(t, len(exported.Checks) == 0 && exported.Graph == nil && len(exported.Erasures) == 1 &&
 				exported.Erasures[0].Checks == 3, "exported %+v, want only an erasure of 3 checks", exported)
-			expect(t, "export records with the pseudonym",
-				one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"), 0)
+			expect(t, "export records with the pseudonym", rowsOf(t, s, "audit_records WHERE kind = 'export'"), 0)
 			other := export(t, s, theirs, about(jane))
 			holds(t, other.Total == 1 && other.Graph.Checks == 1, "the other account exports %+v, want 1 check", other)
 			verifyLedger(t, s)
@@ -167,7 +165,7 @@ func TestUnknownSubject(t *testing.T) {
 		holds(t, whose.Entity == nil || err == nil && erased.Checks+erased.Events+erased.Sightings+erased.Links+
 			len(erased.Erasures) == 0, "erasing %s: %v, %+v", name, err, erased)
 	}
-	expect(t, "audit records", one[int](t, s, "SELECT count(*) FROM audit_records"), 1)
+	expect(t, "audit records", rowsOf(t, s, "audit_records"), 1)
 	got := export(t, s, theirs, privacy.Selector{Ref: ref})
 	holds(t, got.Total == 1 && *got.Subject == subject, "its owner exports %+v, want 1 check", got)
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
@@ -204,8 +202,7 @@ func TestEraseAfterCheckingAgain(t *testing.T) {
 		expect(t, "erasures", len(erased.Erasures), n)
 	}
 	noError(t, s.recordExport(t.Context(), caller, pseudonym))
-	expect(t, "records with the pseudonym",
-		one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
+	expect(t, "records with the pseudonym", rowsOf(t, s, "audit_records WHERE pseudonym IS NOT NULL"), 0)
 
 	// A subject that was only sent along with others is in the graph alone, and is exported and erased by its value.
 	phone := parse(t, entity.Phone, "+4915123456789")
@@ -295,8 +292,7 @@ func TestEraseInBatches(t *testing.T) {
 			operator := check.Caller{Account: caller.Account, Key: operatorKey}
 			expect(t, "erased", counts(erase(t, s, operator, first)),
 				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks))
-			expect(t, "remaining records",
-				one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
+			expect(t, "remaining records", rowsOf(t, s, "audit_records WHERE pseudonym IS NOT NULL"), 0)
 			verifyLedger(t, s)
 		})
 	}

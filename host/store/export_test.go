@@ -90,7 +90,7 @@ func TestExportIsPaged(t *testing.T) {
 		strings.Contains(string(delivered.Checks[0].Webhook.Body), "example.org"),
 		"exported %+v, want 1 check with the event's body", delivered)
 	erase(t, s, caller, privacy.Selector{Ref: ref})
-	expect(t, "attempts", one[int](t, s, "SELECT count(*) FROM webhook_attempts"), 0)
+	expect(t, "attempts", rowsOf(t, s, "webhook_attempts"), 0)
 }
 
 // Exports are recorded once an hour for each key and subject.
@@ -119,9 +119,8 @@ func TestExportsAreRecorded(t *testing.T) {
 		now = now.Add(step.passed)
 		err := errOf(s.Export(t.Context(), step.who, step.whose, privacy.Page{Limit: 1}))
 		noError(t, except(err, privacy.ErrUnknownSubject))
-		n := one[int](t, s, `SELECT count(*) FROM audit_records
-			WHERE kind = 'export' AND account_id = ? AND key_id <> ''`, caller.Account)
-		expect(t, fmt.Sprint("exports recorded by ", now), n, step.want)
+		expect(t, fmt.Sprint("exports recorded by ", now), rowsOf(t, s, `audit_records
+			WHERE kind = 'export' AND account_id = ? AND key_id <> ''`, caller.Account), step.want)
 	}
 	got := export(t, s, caller, first) // records of exports are not checks
 	holds(t, got.Total == 1 && len(got.Checks) == 1, "exported %+v, want 1 check", got)

@@ -92,7 +92,7 @@ func TestImportFeed(t *testing.T) {
 	wantStates(t, s)
 	got = listings(t, s, "b.example", "c.example")
 	holds(t, len(got) == 1 && got[0].Name == "Another", "after the withdrawal: %+v", got)
-	expect(t, "remaining entries", one[int](t, s, "SELECT count(*) FROM feed_entries"), 1)
+	expect(t, "remaining entries", rowsOf(t, s, "feed_entries"), 1)
 	wantError(t, "withdrawing again", s.WithdrawFeed(t.Context(), "Bad"), ErrNoFeed)
 }
 
@@ -230,7 +230,7 @@ func TestRankedFeed(t *testing.T) {
 	holds(t, len(got) == 1 && got[0].Kind == feed.Good, "as a good list: %+v", got)
 	noError(t, s.WithdrawFeed(t.Context(), "Umbrella"))
 	wantStates(t, s)
-	expect(t, "remaining rows", one[int](t, s, "SELECT count(*) FROM feed_ranks"), 0)
+	expect(t, "remaining rows", rowsOf(t, s, "feed_ranks"), 0)
 }
 
 func TestRegistration(t *testing.T) {

@@ -156,11 +156,11 @@ func TestForgetWhatWaits(t *testing.T) {
 				holds(t, !write(), "an applier wrote what was forgotten after it had read")
 				noError(t, g.s.CatchUp(t.Context()))
 				expect(t, "after forgetting", graphDump(t, g.s), want)
-				expect(t, "what must still be left out", one[int](t, g.s, "SELECT count(*) FROM graph_forgotten"), 0)
+				expect(t, "what must still be left out", rowsOf(t, g.s, "graph_forgotten"), 0)
 				// Later checks count again.
 				g.check(0, jane, check.Allow)
 				noError(t, g.s.CatchUp(t.Context()))
-				expect(t, "later checks", one[int](t, g.s, `SELECT count(*) FROM graph_sightings
+				expect(t, "later checks", rowsOf(t, g.s, `graph_sightings
 					WHERE kind = 'email' AND checks = 1 AND blocked = 0`), 1)
 			})
 		}
@@ -182,7 +182,7 @@ func TestForgottenUntilAllIsApplied(t *testing.T) {
 	holds(t, must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t),
 		"the first contribution was not applied")
 	noError(t, g.s.CatchUp(t.Context()))
-	expect(t, "forgotten sightings", one[int](t, g.s, "SELECT count(*) FROM graph_sightings WHERE node = ?", node), 0)
+	expect(t, "forgotten sightings", rowsOf(t, g.s, "graph_sightings WHERE node = ?", node), 0)
 
 	// An entity that was sent along with a forgotten one was checked itself, so its sighting stays.
 	jane := parse(t, entity.Email, "jane@mail.example.org")

@@ -148,7 +148,7 @@ func TestNoHeadIsHeldBetweenStatements(t *testing.T) {
 	must(s.ImportFeed(t.Context(), feed.List{Name: "Long", Kind: feed.Bad}, inPairs(entries(t, names...))))(t)
 	p.Set(nil, false)
 	expect(t, "waits for standbys", waits, 2)
-	expect(t, "entries", one[int](t, direct, "SELECT count(*) FROM feed_entries"), len(names))
+	expect(t, "entries", rowsOf(t, direct, "feed_entries"), len(names))
 	verifyLedger(t, direct)
 	wantStates(t, direct)
 }
@@ -255,7 +255,7 @@ func TestDatabaseThatWentBack(t *testing.T) {
 		for range test.others {
 			appendOne(t, other, allowed(t, caller))
 		}
-		records := one[int](t, s, "SELECT count(*) FROM audit_records")
+		records := rowsOf(t, s, "audit_records")
 		err := l.Append(t.Context(), allowed(t, caller))
 		noError(t, l.Compare(t.Context()))
 		losses := must(s.Losses(t.Context()))(t)
@@ -265,7 +265,7 @@ func TestDatabaseThatWentBack(t *testing.T) {
 			return
 		}
 		holds(t, isRefusal(err) && errors.Is(err, errRecordsLost), "the next check: %v", err)
-		expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
+		expect(t, "records", rowsOf(t, s, "audit_records"), records)
 		mustHold(t, len(losses) == 1, "losses: %+v", losses)
 		found, kept := losses[0], len(refs)-test.lost
 		holds(t, slices.Equal(found.Refs, refs[kept:]) && found.Survived == int64(kept) && found.Seq == 4 &&
@@ -313,7 +313,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 		noError(t, ledger.Compare(t.Context()))
 		noError(t, ledger.Append(t.Context(), at(allowed(t, caller), noon.Add(time.Hour))))
 	}
-	expect(t, "records of the loss", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'loss'"), 1)
+	expect(t, "records of the loss", rowsOf(t, s, "audit_records WHERE kind = 'loss'"), 1)
 	noError(t, verifyAuditLog(t, s))
 
 	// What is lost after the acceptance is another loss.

@@ -168,13 +168,13 @@ func TestLedgerValidatesCallers(t *testing.T) {
 	} {
 		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	}
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
+	expect(t, "records", rowsOf(t, s, "audit_records"), 0)
 	for range 3 { // callers without a key have no quota
 		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
 	}
-	expect(t, "public checks recorded", one[int](t, s,
-		"SELECT count(*) FROM audit_records WHERE kind = 'check' AND account_id = ? AND key_id = ''", publicAccount), 3)
-	expect(t, "quota rows for an account without a quota", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
+	expect(t, "public checks recorded", rowsOf(t, s,
+		"audit_records WHERE kind = 'check' AND account_id = ? AND key_id = ''", publicAccount), 3)
+	expect(t, "quota rows for an account without a quota", rowsOf(t, s, "quota_usage"), 0)
 	verifyLedger(t, s)
 }
 
@@ -280,7 +280,7 @@ func TestUsesWithoutChecks(t *testing.T) {
 	expect(t, "the last use after a failure", lastUse(), now)
 	for _, want := range []int{1, 0} { // with the key, and after it
 		noError(t, s.Prune(t.Context()))
-		expect(t, "last uses", one[int](t, s, "SELECT count(*) FROM key_uses"), want)
+		expect(t, "last uses", rowsOf(t, s, "key_uses"), want)
 		must(s.db.Exec("DELETE FROM api_keys"))(t)
 	}
 }
@@ -378,6 +378,6 @@ func TestLedgerRefusesTestKeys(t *testing.T) {
 	test := must(s.Authenticate(t.Context(), issued.Secret))(t)
 	err := l.Append(t.Context(), decided(test, parse(t, entity.Domain, "block.test"), check.Block))
 	wantError(t, "recording a check with a test key", err, errTestKey)
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
-	expect(t, "checks counted", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
+	expect(t, "records", rowsOf(t, s, "audit_records"), 0)
+	expect(t, "checks counted", rowsOf(t, s, "quota_usage"), 0)
 }

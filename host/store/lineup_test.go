@@ -115,8 +115,7 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 	wantError(t, "a number that was used", s.Activate(t.Context(), lower), activation.ErrSuperseded)
 	got := last(t, s)
 	holds(t, got.Reason == "ana" && got.Number == 2, "in force is %+v", got)
-	expect(t, "activations in the audit log",
-		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), 2)
+	expect(t, "activations in the audit log", rowsOf(t, s, "audit_records WHERE kind = 'activation' AND chain = 0"), 2)
 	verifyLedger(t, s)
 
 	// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
@@ -130,8 +129,7 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 	a = must(signed(t.Context(), s, 1, ""))(t)
 	a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: 2}, Share: 5}
 	noError(t, s.Activate(t.Context(), a))
-	expect(t, "revisions in force with a canary",
-		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
+	expect(t, "revisions in force with a canary", rowsOf(t, s, "revisions_in_force WHERE until IS NULL"), 2)
 }
 
 func TestLineupRevisions(t *testing.T) {
@@ -195,7 +193,7 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	})...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
-		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), changes)
+		rowsOf(t, a, "audit_records WHERE kind = 'activation' AND chain = 0"), changes)
 	verifyLedger(t, a)
 }
 

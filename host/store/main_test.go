@@ -105,9 +105,7 @@ func open(t testing.TB, url string, now func() time.Time) *Store {
 	return storetest.Close(t, must(s, err)(t))
 }
 
-func tryOpen(ctx context.Context, url string) (*Store, error) {
-	return Open(ctx, configOf(url, nil))
-}
+func tryOpen(ctx context.Context, url string) (*Store, error) { return Open(ctx, configOf(url, nil)) }
 
 // poolerEnv names the address of a pooler through which stores reach their databases. See TestThroughPooler.
 const poolerEnv = "ASSAY_STORE_TEST_POOLER"
@@ -224,9 +222,7 @@ func successes(t testing.TB, errs []error, want error) (n int) {
 }
 
 // isRefusal reports whether err says that records are certain not to be stored.
-func isRefusal(err error) bool {
-	return errors.As(err, new(*check.UnavailableError))
-}
+func isRefusal(err error) bool { return errors.As(err, new(*check.UnavailableError)) }
 
 func wantRefusal(t testing.TB, what string, err error) {
 	t.Helper()
@@ -246,6 +242,12 @@ func one[T any](t testing.TB, s *Store, sql string, args ...any) T {
 	err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v)
 	mustHold(t, err == nil, "%s: %v", sql, err)
 	return v
+}
+
+// rowsOf counts the rows of a table, or those that meet a condition.
+func rowsOf(t testing.TB, s *Store, from string, args ...any) int {
+	t.Helper()
+	return one[int](t, s, "SELECT count(*) FROM "+from, args...)
 }
 
 // concurrently calls f with the numbers below n, each in its goroutine, and returns the errors.

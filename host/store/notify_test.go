@@ -173,7 +173,7 @@ func TestCandidates(t *testing.T) {
 	noError(t, s.Answer(t.Context(), fleet.Answer{Candidate: "cand_2", Host: "host_a", Progress: fleet.Ready}))
 	expect(t, "answers to a candidate that has ended", len(must(s.Answers(t.Context(), "cand_2"))(t)), 0)
 	noError(t, s.Prune(t.Context()))
-	expect(t, "answers", one[int](t, s, "SELECT count(*) FROM candidate_hosts"), 0)
+	expect(t, "answers", rowsOf(t, s, "candidate_hosts"), 0)
 
 	// A host answers while a command withdraws the candidate, which is no error of the host.
 	noError(t, s.Propose(t.Context(), fleet.Candidate{ID: "cand_3", Signed: "assay candidate v1\n"}))
@@ -248,7 +248,7 @@ func TestPrune(t *testing.T) {
 	}
 	noError(t, s.Prune(t.Context()))
 	for _, table := range tables {
-		expect(t, "rows of "+table.name, one[int](t, s, "SELECT count(*) FROM "+table.name), 1)
+		expect(t, "rows of "+table.name, rowsOf(t, s, ""+table.name), 1)
 	}
 }
 

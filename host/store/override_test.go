@@ -86,7 +86,7 @@ func TestOverrideIsRefused(t *testing.T) {
 	w.ExpiresAt = noon.Add(time.Minute)
 	noError(t, s.RevokeKey(t.Context(), c.Key))
 	wantError(t, "with a revoked key", errOf(s.AddOverride(t.Context(), c, w)), check.ErrUnauthorized)
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
+	expect(t, "records", rowsOf(t, s, "audit_records"), 0)
 }
 
 // The record of a check that an override decided names it by the digest of its addition.
@@ -192,7 +192,7 @@ func TestOverrideHoldsNoRawValue(t *testing.T) {
 		}
 	}
 	expect(t, "matches of the account and for all that are equal",
-		one[int](t, s, "SELECT count(*) FROM overrides AS a JOIN overrides AS b USING (match) WHERE a.id <> b.id"), 0)
+		rowsOf(t, s, "overrides AS a JOIN overrides AS b USING (match) WHERE a.id <> b.id"), 0)
 }
 
 func TestPruneOverrides(t *testing.T) {

@@ -208,8 +208,8 @@ func TestVoteBeforeTheSighting(t *testing.T) {
 	must(g.s.KeepFeedback(t.Context(), g.customers[0],
 		feedback.Report{Ref: r.Decision.Ref, Label: feedback.Fraud}, nil))(t)
 	noError(t, g.s.CatchUp(t.Context()))
-	expect(t, "sightings of the forgotten check", one[int](t, g.s,
-		"SELECT count(*) FROM graph_sightings WHERE node = ?", g.s.node(subjectOf(r.Entity).Entity)), 0)
+	expect(t, "sightings of the forgotten check", rowsOf(t, g.s,
+		"graph_sightings WHERE node = ?", g.s.node(subjectOf(r.Entity).Entity)), 0)
 }
 
 // The times of an entity's latest checks: the account's own exactly, those of all only if three customers have some.

@@ -101,7 +101,7 @@ func TestRefusedCallLeavesNothing(t *testing.T) {
 	blocked := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
 	errs := must(send(t, l, []byte("batch"), prepared(t, l, allowedMany(t, other, 1), blocked)))(t)
 	holds(t, errs[0] == nil && errs[1] != nil, "errors %v, want one of the second call", errs)
-	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
+	expect(t, "events", rowsOf(t, s, "webhook_events"), 0)
 	expect(t, "contributions to the graph", waits(t, s), 1)
 	expect(t, "used keys", one[string](t, s, "SELECT string_agg(key_id, ' ') FROM key_uses"), other.Key)
 
@@ -109,7 +109,7 @@ func TestRefusedCallLeavesNothing(t *testing.T) {
 	late := prepared(t, l, blocked[:1])
 	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
 	noError(t, must(send(t, l, []byte("late"), late))(t)[0])
-	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
+	expect(t, "events", rowsOf(t, s, "webhook_events"), 0)
 	verifyLedger(t, s)
 
 	// A call that does not fit is refused whole, and smaller ones after it are recorded.
@@ -216,9 +216,8 @@ func TestSettleUses(t *testing.T) {
 	settle(a, uses{"key 1": 3, "key 2": 0}, uses{"key 1": 3})
 	settle(b, uses{"key 1": 4, "network 192.0.2.0/24": 1}, uses{"key 1": 7, "network 192.0.2.0/24": 1})
 	settle(a, uses{"key 1": 0, "network 192.0.2.0/24": 2}, uses{"key 1": 7, "network 192.0.2.0/24": 3})
-	expect(t, "names that are hashes", one[int](t, a, "SELECT count(*) FROM rate_uses WHERE name ~ '^[0-9a-f]{32}$'"),
-		2)
-	expect(t, "rows", one[int](t, a, "SELECT count(*) FROM rate_uses"), 2)
+	expect(t, "names that are hashes", rowsOf(t, a, "rate_uses WHERE name ~ '^[0-9a-f]{32}$'"), 2)
+	expect(t, "rows", rowsOf(t, a, "rate_uses"), 2)
 	noError(t, errOf(a.db.Exec("UPDATE rate_uses SET used_at = now() - interval '61 s'")))
 	settle(b, uses{"key 1": 1}, uses{"key 1": 1})
 

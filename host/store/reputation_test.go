@@ -323,8 +323,8 @@ func TestPruneSightings(t *testing.T) {
 	prune := func(nodes, links int) {
 		t.Helper()
 		noError(t, errors.Join(g.s.CatchUp(t.Context()), g.s.PruneSightings(t.Context())))
-		n, l := one[int](t, g.s, "SELECT count(*) FROM graph_sightings"),
-			one[int](t, g.s, "SELECT count(*) FROM graph_edges")
+		n, l := rowsOf(t, g.s, "graph_sightings"),
+			rowsOf(t, g.s, "graph_edges")
 		holds(t, n == nodes && l == 2*links, "%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
 	}
 	prune(3, 2) // both share example.org

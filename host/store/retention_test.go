@@ -138,7 +138,7 @@ func TestRetention(t *testing.T) {
 	// Years later only records of pruning, and of accounts and keys, remain.
 	*now = day(2025, time.January, 1)
 	prune(t, s)
-	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
+	expect(t, "remaining records", rowsOf(t, s, "audit_records WHERE kind <> 'pruning'"), 0)
 	verifyLedger(t, s)
 	wantStates(t, s)
 }
@@ -184,7 +184,7 @@ func TestAuditDue(t *testing.T) {
 		holds(t, got == test.want && len(due) <= 1, "%s: due: %+v, want up to record %d", name, due, test.want)
 		prune(t, s)
 		verifyLedger(t, s)
-		remaining := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'")
+		remaining := rowsOf(t, s, "audit_records WHERE kind = 'check'")
 		expect(t, name+": checks that remain", remaining, len(test.times)-int(test.want))
 	}
 }
@@ -223,7 +223,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	now = day(2022, time.March, 1)
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_02 2021_03 2021_04")
-	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
+	expect(t, "remaining records", rowsOf(t, s, "audit_records_2021_02"), pruneBatch+1)
 }
 
 // Records of states, of which imports of lists add some every hour, are kept, but keep no partition.
@@ -234,7 +234,7 @@ func TestStatesKeepNoPartition(t *testing.T) {
 		FROM generate_series(1, %d) AS n; UPDATE state_records SET recorded_at = '2021-02-20'`, pruneBatch+1))
 	prune(t, s)
 	holds(t, strings.HasPrefix(months(t, s), "2021_03 "), "partitions %s", months(t, s))
-	holds(t, one[int](t, s, "SELECT count(*) FROM state_records") > pruneBatch, "records of states were deleted")
+	holds(t, rowsOf(t, s, "state_records") > pruneBatch, "records of states were deleted")
 }
 
 // Several hosts prune at once while checks continue. The result is recorded once.
@@ -252,8 +252,8 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 	prune(t, s) // completes work postponed because of a lock
 	got := months(t, s)
 	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)
-	expect(t, "pruning records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"), 1)
-	expect(t, "anchors", one[int](t, s, "SELECT count(*) FROM audit_anchors"), 1)
+	expect(t, "pruning records", rowsOf(t, s, "audit_records WHERE kind = 'pruning'"), 1)
+	expect(t, "anchors", rowsOf(t, s, "audit_anchors"), 1)
 	verifyLedger(t, s)
 }
 

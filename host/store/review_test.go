@@ -70,7 +70,7 @@ func TestReview(t *testing.T) {
 		expect(t, "feedback on a verdict that was "+outcome, legitimate, outcome == decision.Overturned)
 		expect(t, "open reviews", len(must(s.OpenReviews(t.Context(), 10))(t)), 0)
 	}
-	expect(t, "readable reasons", one[int](t, s, `SELECT count(*) FROM reviews
+	expect(t, "readable reasons", rowsOf(t, s, `reviews
 		WHERE position('Jane says'::bytea in sealed_reason) > 0 OR position('ten years'::bytea in sealed_finding) > 0`),
 		0)
 }
@@ -189,8 +189,8 @@ func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 			return except(err, feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken)
 		})
 		noError(t, errors.Join(errs...))
-		expect(t, "reviews left", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
-		expect(t, "feedback left", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
+		expect(t, "reviews left", rowsOf(t, s, "reviews"), 0)
+		expect(t, "feedback left", rowsOf(t, s, "feedback"), 0)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestFeedbackIsKeptOncePerCheck(t *testing.T) {
 	noError(t, s.RevokeFeedback(t.Context(), caller, ref))
 	left := must(s.Feedback(t.Context(), caller, ref, nil))(t)
 	holds(t, left == nil, "after it was revoked: %+v", left)
-	expect(t, "rows", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
+	expect(t, "rows", rowsOf(t, s, "feedback"), 0)
 }
 
 // A label is one vote of its customer, however many checks and reports there are. It replaces the share of the

@@ -191,8 +191,8 @@ func TestPruneWebhooks(t *testing.T) {
 	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)
 	clock.advance(t, 30*24*time.Hour)
 	prune()
-	holds(t, one[int](t, s, "SELECT count(*) FROM webhook_events") == 1 && one[int](t, s,
-		"SELECT count(*) FROM webhook_attempts") == 0, "after 30 days, more than the pending event is listed")
+	holds(t, rowsOf(t, s, "webhook_events") == 1 && rowsOf(t, s,
+		"webhook_attempts") == 0, "after 30 days, more than the pending event is listed")
 	// The sequence continues after deleted events.
 	must(s.SendTestEvent(t.Context(), caller.Account, check.Review))(t)
 	expect(t, "number of the next event",
@@ -210,15 +210,11 @@ func TestManyFailedEvents(t *testing.T) {
 				created_at)
 		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now(), now()
 		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context()))(t)
-	count := func(where string) int {
-		t.Helper()
-		return one[int](t, s, "SELECT count(*) FROM webhook_events WHERE "+where)
-	}
 	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
 	resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since)
 	holds(t, resent == many && gone == 0 && err == nil, "resent %d, gone %d, %v, want %d and 0", resent, gone, err,
 		many)
-	expect(t, "pending events", count("state = 'pending' AND next_attempt_at = now()"), many)
+	expect(t, "due events", rowsOf(t, s, "webhook_events WHERE state = 'pending' AND next_attempt_at = now()"), many)
 	must(s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
 		Exec(t.Context()))(t)
 	for _, pass := range []struct {
@@ -227,7 +223,7 @@ func TestManyFailedEvents(t *testing.T) {
 	}{{failedPayloadRetention, "sealed_payload IS NOT NULL"}, {webhookRetention, "true"}} {
 		clock.advance(t, pass.time)
 		noError(t, s.Prune(t.Context()))
-		expect(t, fmt.Sprint("events after ", pass.time), count(pass.where), 0)
+		expect(t, fmt.Sprint("events after ", pass.time), rowsOf(t, s, "webhook_events WHERE "+pass.where), 0)
 	}
 }
 
@@ -356,9 +352,8 @@ func TestRemoveEndpoint(t *testing.T) {
 	inFlight := claim(t, o, webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})[0]
 	kept := blocked(t, l, other, 1)[0]
 	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
-	n := one[int](t, s, `SELECT count(*) FROM webhook_events
-		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
-	expect(t, "events that failed without a payload", n, 2)
+	expect(t, "events that failed without a payload", rowsOf(t, s, `webhook_events
+		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account), 2)
 	_, retry := finish(t, o, ended(inFlight, 500))
 	holds(t, !retry, "the attempt in flight is retried")
 	blocked(t, l, caller, 1) // creates no event

@@ -124,10 +124,6 @@ func TestSkeleton(t *testing.T) {
 	} {
 		expect.Equal(t, "the skeleton of "+label, skeletonString(label), want)
 	}
-}
-
-func TestSkeletonIsBounded(t *testing.T) {
-	t.Parallel()
 	expect.Equal(t, "letters of ligatures", len(skeletonString(strings.Repeat("æ", 4*maxLetters))), 2*maxLetters)
 }
 

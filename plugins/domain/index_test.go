@@ -69,12 +69,7 @@ func TestIsOrdinary(t *testing.T) {
 		expect.That(t, wordHash(word) != 0 && isOrdinary(word) && (!isOrdinary(word+"x") || wordlist.Has(ordinaryWords,
 			word+"x")), "%q is not found, or with a letter more", word)
 	}
-}
-
-// A coined brand is not a word.
-func TestCoinedBrandsAreNotWords(t *testing.T) {
-	t.Parallel()
-	for i := range brand.Count() {
+	for i := range brand.Count() { // a coined brand is not a word
 		b := brand.At(i)
 		expect.That(t, b.Kind() != brand.Coined || !isOrdinary(b.Key), "%s is an ordinary word", b.Key)
 	}

@@ -18,6 +18,10 @@ import (
 func TestCases(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
+		"no facts":      {},
+		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
+	})
 }
 
 // A word more, before, after or left of a name with a finding, keeps the band that the finding warrants or raises it.
@@ -59,14 +63,6 @@ func warrantedBy(t *testing.T, domain string) int {
 // facts returns the facts that the host parses from value.
 func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
 	return layertest.Facts(t, registry.Case{Type: string(kind), Value: value})
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{
-		"no facts":      {},
-		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
-	})
 }
 
 // A brand's own domains score 0, even if they resemble another brand.

@@ -16,6 +16,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{"user": {"entity.type": "email", "email.local": "paypal-pay"}})
 	suite.CheckVerdict(t, check.Block, blocks, named)
 	suite.CheckVerdict(t, check.Review, reviews, adds)
 	expect.That(t, suite.Verdict(t, hints) != check.Block, "%d points alone lead to a block", hints)
@@ -25,11 +26,6 @@ func TestVerdicts(t *testing.T) {
 func TestLabelled(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 2000, Points: 22, Found: 0.1})
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{"user": {"entity.type": "email", "email.local": "paypal-pay"}})
 }
 
 // TestListsSearchable checks that binary search finds every word of the lists.

@@ -16,6 +16,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{"country": {"entity.type": "iban", "entity.country": "DE"}})
 	suite.CheckVerdict(t, check.Block, blocks)
 	suite.CheckVerdict(t, check.Review, reviews)
 	suite.CheckVerdict(t, check.Allow, adds, hints)
@@ -31,11 +32,6 @@ func TestLabelled(t *testing.T) {
 func TestExamplesSearchable(t *testing.T) {
 	t.Parallel()
 	expect.Equal(t, "examples is out of order at", wordlist.Fault(examples), "")
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{"country": {"entity.type": "iban", "entity.country": "DE"}})
 }
 
 // TestAbsentFactsAreNotRisky drops each fact of a sound account in turn. An absent fact must never add points.

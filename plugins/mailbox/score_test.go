@@ -13,10 +13,6 @@ import (
 func TestCases(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
 	layertest.Abstains(t, Score, map[string]sdk.Facts{"email": {"entity.type": "email", "email.local": "info"}})
 }
 

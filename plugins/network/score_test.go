@@ -18,6 +18,10 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{
+		"a domain": layertest.Facts(t, registry.Case{Type: "domain", Value: "example.com"}),
+		"an email": layertest.Facts(t, registry.Case{Type: "email", Value: "jane@example.com"}),
+	})
 	suite.CheckVerdict(t, check.Block, listedMore.points)
 	for _, points := range []int{noDomain.points, refusesMail.points, held.points, listed.points} {
 		expect.That(t, suite.Verdict(t, points) != check.Allow, "%d points are allowed", points)
@@ -47,14 +51,6 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 			expect.That(t, got <= limit, "%s scores %d points without %s, %d with it", c.Name, got, name, limit)
 		}
 	}
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{
-		"a domain": layertest.Facts(t, registry.Case{Type: "domain", Value: "example.com"}),
-		"an email": layertest.Facts(t, registry.Case{Type: "email", Value: "jane@example.com"}),
-	})
 }
 
 // TestOlderScoresLess checks that points fall as a registration gets older.
@@ -132,9 +128,9 @@ func TestLabelledAges(t *testing.T) {
 		ratio := math.Log(float64(n) / float64(len(reported)) / share)
 		t.Logf("%d to %d days: %d of %d, log-likelihood ratio %.2f, points %d", c.from, c.to, n, len(reported), ratio,
 			c.points)
-		if worth := float64(c.points) / 11; math.Abs(worth-ratio) > 0.6 {
-			t.Errorf("%d to %d days: %d points are worth %.2f, the log-likelihood ratio is %.2f", c.from, c.to,
-				c.points, worth, ratio)
-		}
+		worth := float64(c.points) / 11
+		expect.That(t, math.Abs(worth-ratio) <= 0.6,
+			"%d to %d days: %d points are worth %.2f, the log-likelihood ratio is %.2f", c.from, c.to, c.points, worth,
+			ratio)
 	}
 }

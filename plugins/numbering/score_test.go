@@ -12,10 +12,6 @@ import (
 func TestCases(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").RunCases(t, Score)
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
 	layertest.Abstains(t, Score, map[string]sdk.Facts{
 		"no number":       {"entity.type": "phone", "entity.country": "FR"},
 		"no valid number": {"phone.e164": "+10123456789", "phone.valid": "no", "phone.type": "unknown"},

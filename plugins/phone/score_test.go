@@ -14,6 +14,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.RunCases(t, Score)
+	layertest.Abstains(t, Score, map[string]sdk.Facts{"country": {"entity.type": "phone", "entity.country": "FR"}})
 	suite.CheckVerdict(t, check.Block, blocks)
 	suite.CheckVerdict(t, check.Review, reviews)
 	suite.CheckVerdict(t, check.Allow, adds, hints, assumes)
@@ -22,11 +23,6 @@ func TestVerdicts(t *testing.T) {
 func TestLabelled(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 1000, Points: 20, Found: 0.73})
-}
-
-func TestAbstains(t *testing.T) {
-	t.Parallel()
-	layertest.Abstains(t, Score, map[string]sdk.Facts{"country": {"entity.type": "phone", "entity.country": "FR"}})
 }
 
 // A signal counts less if the country is a guess, and least if the number is ordinary in another likely country.
@@ -48,10 +44,9 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 		guessed := sdk.Run(Score, facts).Score
 		facts["phone.otherwise_ordinary"] = "yes"
 		doubted := sdk.Run(Score, facts).Score
-		if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
-			t.Errorf("score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
+		expect.That(t, sure >= 60 && guessed <= sure*4/5 && doubted <= sure/4 && doubted != 0,
+			"score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
 				"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
-		}
 	})
 }
 

@@ -4,6 +4,7 @@ package expect
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,19 @@ func Ended(t testing.TB) context.Context {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ended
+}
+
+// Program returns the path of a program that a package of Debian installs, or skips the test without it.
+func Program(t testing.TB, name, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/" + name) // which is not in the PATH of every user
+	}
+	if err != nil {
+		t.Skipf("this test needs %s: install it with `apt-get install %s`", name, debian)
+	}
+	return path
 }
 
 // Each runs a test for each case of a table, in parallel.

@@ -264,8 +264,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		v.Close()
 		expect.That(t, g.free == 1 && g.InProgress() == 0 && len(g.turns) == 0, "left behind: %+v", g)
 		<-ctx.Done()
-		ended := expect.Value(g.Enter("c", 1))(t)
-		expect.Failure(t, ended.Judge(ctx, func() { t.Error("judged after its deadline") }),
+		expect.Failure(t, expect.Value(g.Enter("c", 1))(t).Judge(ctx, func() { t.Error("judged after its deadline") }),
 			"no error after the deadline")
 	})
 }

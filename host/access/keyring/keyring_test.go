@@ -82,9 +82,8 @@ func TestDerivedKeys(t *testing.T) {
 	for name, key := range keysOf(load(t, write(t, fixedMaster, 0o600))) {
 		got := hex.EncodeToString(key)
 		expect.Equal(t, "the key for "+name, got, fixedKeys[name])
-		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
-			t.Errorf("the keys %s and %s are equal or zero", name, other)
-		}
+		other, ok := seen[got]
+		expect.That(t, !ok && got != hex.EncodeToString(make([]byte, 32)), "%s and %s are equal or zero", name, other)
 		seen[got] = name
 	}
 	for name, key := range keysOf(create(t, filepath.Join(t.TempDir(), "new"))) {

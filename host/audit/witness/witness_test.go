@@ -272,8 +272,7 @@ func TestStateIsKept(t *testing.T) {
 			expect.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		}
 		for _, old := range []int64{0, 9} {
-			request := body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer))
-			status, _, _ := w.post(t, request)
+			status, _, _ := w.post(t, body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer)))
 			expect.Equal(t, "with a state that is "+name+", the status", status, http.StatusInternalServerError)
 		}
 	}
@@ -309,8 +308,8 @@ func TestResponses(t *testing.T) {
 		expect.That(t, (!c.ok || err == nil && got == lines) && (c.ok || err != nil), "%s: %q, %v", name, got, err)
 	}
 	failed := errors.New("tiles are missing")
-	unprovable := func(int64) ([]audit.Hash, error) { return nil, failed }
-	_, err := honest.client().Cosign(t.Context(), checkpoint, unprovable)
+	_, err := honest.client().Cosign(t.Context(), checkpoint,
+		func(int64) ([]audit.Hash, error) { return nil, failed })
 	expect.Error(t, "a proof that cannot be made", err, failed)
 }
 

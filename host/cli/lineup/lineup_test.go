@@ -136,8 +136,7 @@ const brokenLayer = "\x00asm\x01\x00\x00\x00" + // header
 // that `audit verify` accepts and an operator can undo. There it does no harm, and `lineup shadow` shows it.
 func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+	dir, database, host := hosttest.NewHost(t)
 	store := hosttest.OpenStore(t, dir, database).Store
 	var keys []string
 	var clients []*http.Client
@@ -314,8 +313,7 @@ func TestCanaryFlags(t *testing.T) {
 // --force with a reason, and an erased subject is no longer counted.
 func TestFlipsAreShownAndLimited(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+	dir, database, host := hosttest.NewHost(t)
 	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "test"))(t)
 	for i := range 10 {
@@ -331,19 +329,16 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 			"lineup diff: %+v", r)
 		return r.Report
 	}
-	if r := diff(); r.Remembered != 10 || r.Flips() != 10 {
-		t.Errorf("%d of %d checks flip, want 10 of 10", r.Flips(), r.Remembered)
-	}
+	r := diff()
+	expect.That(t, r.Remembered == 10 && r.Flips() == 10, "%d of %d flip, want 10 of 10", r.Flips(), r.Remembered)
 	for name, flags := range map[string][]string{"no force": nil, "an empty reason": {"--force", "--reason", " "}} {
 		hosttest.WantRefusal(t, name, dir, database, nil, append([]string{"lineup", "set", file}, flags...),
 			" of 14 reference values (", "ASSAY_FLIP_LIMIT")
 	}
-	if status, text := hosttest.Send(t, host, issued.Secret, "POST", "/gdpr/erase",
-		`{"domain":"garden-3.example.com"}`); status != http.StatusOK {
-		t.Fatalf("erasing: %d %s", status, text)
-	}
+	status, text := hosttest.Send(t, host, issued.Secret, "POST", "/gdpr/erase", `{"domain":"garden-3.example.com"}`)
+	expect.Must(t, status == http.StatusOK, "erasing: %d %s", status, text)
 	expect.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
-	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
+	text = hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
 	hosttest.Has(t, text, "domain: 9 of 9 verdicts change (100%)", "in force",
 		"  Only 9 checks, fewer than 200: the reference values decide.")
 	l.Base, l.Layers[0].Weight = "", maps.Clone(l.Layers[0].Weight)

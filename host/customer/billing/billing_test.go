@@ -61,10 +61,8 @@ func (*recorder) Declined(context.Context, string, int64) (time.Time, error)   {
 func (*recorder) PollPage(context.Context, [32]byte, time.Duration) (string, error) {
 	return "cs_1", nil
 }
-func (*recorder) Claim(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrPending }
-func (a *recorder) Subscription(context.Context, string) (Subscription, error) {
-	return a.sub, a.err
-}
+func (*recorder) Claim(context.Context, [32]byte) (Claim, error)               { return Claim{}, ErrPending }
+func (a *recorder) Subscription(context.Context, string) (Subscription, error) { return a.sub, a.err }
 
 var testTime = time.Date(2031, 5, 15, 12, 0, 0, 0, time.UTC)
 
@@ -259,8 +257,7 @@ func TestOnePageAtATime(t *testing.T) {
 			"paid %q: %+v, %v, applied %v", paid, s, err, a.applied)
 	}
 	// So does a payment, in case that two began at once.
-	a := &recorder{pages: []string{"cs_before"}}
-	b, provider := newTest(a)
+	b, provider := newTest(&recorder{pages: []string{"cs_before"}})
 	var closed []string
 	b.Provider = pagesOf{provider, nil, &closed}
 	bought := Subscription{ID: "sub_1", Checkout: "co_1", Status: Active}

@@ -197,9 +197,9 @@ func TestExplanationWithoutTheLineup(t *testing.T) {
 func TestExplanationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 12, lineup(12, 0), nil)
-	var invalid *entity.InvalidError
 	_, err := b.explain("john@example.net")
-	expect.That(t, errors.As(err, &invalid) && !strings.Contains(err.Error(), "jane"), "another value: %v", err)
+	expect.That(t, errors.As(err, new(*entity.InvalidError)) && !strings.Contains(err.Error(), "jane"),
+		"another value: %v", err)
 	expect.That(t, b.lookups == nil, "looked up %v", b.lookups)
 	b.recorded.Ref = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
 	expect.NoError(t, expect.ErrorOf(b.explain("jane@example.net"))) // no layer scores emails

@@ -39,8 +39,7 @@ func (l listed) SearchChecks(ctx context.Context, _ check.Caller, q Query) (*Pag
 	until := min(from+l.size, len(l.checks))
 	page := &Page{Checks: l.checks[from:until]}
 	if until < len(l.checks) {
-		next := Cursor{time.Unix(0, 0), l.checks[until-1].Ref}.String()
-		page.Next = &next
+		page.Next = new(Cursor{time.Unix(0, 0), l.checks[until-1].Ref}.String())
 	}
 	return page, nil
 }
@@ -98,8 +97,7 @@ func TestBrokenExport(t *testing.T) {
 	e = expect.Value(NewExport(t.Context(), all, check.Caller{}, Query{}, CSV, func() {}))(t)
 	e.Close()
 	expect.Error(t, "a closed export reads on", expect.ErrorOf(io.ReadAll(e)), context.Canceled)
-	ctx := expect.Ended(t)
-	expect.Failure(t, expect.ErrorOf(NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {})),
+	expect.Failure(t, expect.ErrorOf(NewExport(expect.Ended(t), all, check.Caller{}, Query{}, CSV, func() {})),
 		"an export began although its first page could not be read")
 	var invalid *entity.InvalidError
 	_, err = ParseFormat("xml")
@@ -145,8 +143,7 @@ func TestForecast(t *testing.T) {
 		}
 		expect.Equal(t, name+": forecast", got, test.want)
 	}
-	last := time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)
-	n := Forecast(5, []Count{count("2026-12-24", 700)}, last)
+	n := Forecast(5, []Count{count("2026-12-24", 700)}, time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC))
 	expect.That(t, n != nil && *n == 5, "in the last second of the year: %v, want 5", n)
 }
 

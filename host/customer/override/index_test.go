@@ -82,8 +82,7 @@ func (c *clocked) load(t testing.TB) *clocked {
 // find returns the id of the override that decides, or "".
 func (c *clocked) find(t testing.TB, account string, typ entity.Type, value string) string {
 	t.Helper()
-	e := expect.Value(entity.Parse(typ, value, ""))(t)
-	found := expect.Value(c.Find(account, e))(t)
+	found := expect.Value(c.Find(account, expect.Value(entity.Parse(typ, value, ""))(t)))(t)
 	if found == nil {
 		return ""
 	}
@@ -332,8 +331,8 @@ func TestParseTarget(t *testing.T) {
 		"invalid email":   {Email, "jane", "", "email: has no '@'"},
 	} {
 		got, err := ParseTarget(test.kind, test.raw, "")
-		var invalid *entity.InvalidError
 		expect.Outcome(t, name, err, test.refused)
+		var invalid *entity.InvalidError
 		expect.That(t, errors.As(err, &invalid) || got == Target{test.kind, test.want}, "%s: %v, %v", name, got, err)
 	}
 }

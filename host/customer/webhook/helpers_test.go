@@ -158,8 +158,7 @@ func TestSignaturesForClients(t *testing.T) {
 	if *update {
 		expect.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
-	got := expect.Value(os.ReadFile(file))(t)
-	expect.That(t, bytes.Equal(got, want.Bytes()),
+	expect.That(t, bytes.Equal(expect.Value(os.ReadFile(file))(t), want.Bytes()),
 		"%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 }
 

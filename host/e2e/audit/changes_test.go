@@ -44,10 +44,7 @@ var onlyInstallation = map[string][]string{
 // is found without it too, and in an export by the program in Python.
 func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("this test needs python3: install it with `apt-get install python3`")
-	}
+	python := expect.Program(t, "python3", "python3")
 	kept := newestOutside(t, v)
 	g := &damager{db: db, random: rand.New(rand.NewPCG(*randomSeed, 0)), tables: tableColumns(t, db)}
 	documented := uncoveredColumns(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,10 +32,7 @@ const remoteName = "assay.test"
 // browse starts Chromium. ASSAY_SCREENSHOTS names a directory for screenshots.
 func browse(t *testing.T) *person {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is not installed: on Debian, apt-get install chromium")
-	}
+	chromium := expect.Program(t, "chromium", "chromium")
 	axe, err := os.ReadFile(filepath.Join("..", "..", "web", "console", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Skip("the accessibility checker is not installed: npm ci --prefix host/web/console")

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/host/web/mail/mailtest"
 	"assay/registry/expect"
@@ -43,8 +42,7 @@ const publicURL = "http://assay.example"
 func TestCustomer(t *testing.T) {
 	t.Parallel()
 	mailbox := mailtest.Start(t, mailtest.Plain)
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--test-checkout",
+	dir, database, host := hosttest.NewHost(t, "--webhook-allow=127.0.0.0/8", "--test-checkout",
 		"--public-url="+publicURL, "--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
 	n := &newcomer{person: browse(t), host: host, events: make(chan string, 100), mailbox: mailbox,
 		conn: storetest.Session(t, database)}

@@ -21,7 +21,6 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -111,8 +110,7 @@ func (m *bodyMaker) body(s *openapi3.Schema) string {
 func testBodies(t *testing.T, s *service) {
 	issued := s.account(t, "pro")
 	hosttest.Output(t, s.dir, s.database, "accounts", "quota", issued.Account, "--checks", "2000000000")
-	text := hosttest.Get(t, s.URL+"/openapi.json", "")
-	document := expect.Value(openapi3.NewLoader().LoadFromData([]byte(text)))(t)
+	document := expect.Value(openapi3.NewLoader().LoadFromData([]byte(hosttest.Get(t, s.URL+"/openapi.json", ""))))(t)
 	var paths []string
 	schemas := map[string]*openapi3.Schema{}
 	for path, item := range document.Paths.Map() {
@@ -159,8 +157,7 @@ type recorded struct {
 // record the answers again after an intended change: go test ./host/e2e/customer -run TestAnswers -update-answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+	dir, database, host := hosttest.NewHost(t)
 	// One account's quota is too small. From three accounts on, the reputation graph would influence scores.
 	domains := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	others := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret

@@ -20,7 +20,6 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -37,8 +36,7 @@ func TestService(t *testing.T) {
 	stripe := &stripeServer{plan: "starter"}
 	server := httptest.NewServer(stripe)
 	t.Cleanup(server.Close)
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--trusted-proxies=127.0.0.0/8",
+	dir, database, host := hosttest.NewHost(t, hosttest.AllowLoopback, "--trusted-proxies=127.0.0.0/8",
 		"--stripe-key=sk_test_1", "--stripe-webhook-secret="+stripeSecret, "--stripe-url="+server.URL, "--stripe-tax",
 		"--links=terms=https://a.example/terms,imprint=https://a.example/imprint")
 	s := &service{host, dir, database, stripe}

@@ -17,7 +17,6 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -57,8 +56,7 @@ func readSnippets(page, text string) (all []snippet) {
 // that the page states. Programs in one language run in one process.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--dns=off")
+	dir, database, host := hosttest.NewHost(t, "--dns=off")
 	issued := hosttest.OutputJSON[struct {
 		apikey.Issued
 		Account string

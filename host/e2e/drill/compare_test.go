@@ -120,12 +120,7 @@ var (
 // keep. No request may be lost, and haproxy repeats none: it only retries connections that could not be opened.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	haproxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		if haproxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
-			t.Skip("needs haproxy: apt-get install haproxy")
-		}
-	}
+	haproxy := expect.Program(t, "haproxy", "haproxy")
 	database := postgrestest.Database(t)
 	var hosts [2]*hosttest.HostProcess
 	var dirs [2]string

@@ -225,8 +225,7 @@ func newFailover(t *testing.T) *failover {
 	d.run("haproxy", "/usr/sbin/haproxy", "-db", "-f", filepath.Join(d.dir, "haproxy.cfg"))
 	base := fmt.Sprintf("postgres://postgres:drill@127.0.0.1:%d/", ports[8])
 	d.await("two synchronous candidates", d.whole)
-	conn := storetest.Session(t, base+"postgres")
-	storetest.Exec(t, conn, "CREATE DATABASE assay")
+	storetest.Exec(t, storetest.Session(t, base+"postgres"), "CREATE DATABASE assay")
 	d.url = base + "assay"
 	d.startHosts()
 	return d

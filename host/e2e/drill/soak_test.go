@@ -22,7 +22,6 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/measure/bench"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
@@ -55,8 +54,7 @@ func TestSoak(t *testing.T) {
 	if *drillFor > 0 {
 		minute, minutes, bodies = time.Minute, max(5, int(drillFor.Minutes())), 1<<16
 	}
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+	dir, database, host := hosttest.NewHost(t)
 	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "soak"))(t)
 	target := bench.Target{URL: host.URL + "/api/check", Keys: []string{issued.Secret}, Bodies: bench.Bodies(bodies)}

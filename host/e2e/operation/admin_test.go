@@ -27,8 +27,7 @@ import (
 // TestAdmin looks at what a host shows operators, and that customers do not see it.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--witness=http://127.0.0.1:1 "+hosttest.WitnessKey)
+	dir, database, host := hosttest.NewHost(t, "--witness=http://127.0.0.1:1 "+hosttest.WitnessKey)
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`)
 	expect.Must(t, a.Status == http.StatusOK, "a check: %+v", a)

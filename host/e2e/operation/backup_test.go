@@ -20,7 +20,6 @@ import (
 	"assay/host/auditlog"
 	"assay/host/cli"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/expect"
@@ -58,8 +57,7 @@ func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	hosttest.NeedPostgres(t)
 	hosttest.NeedClients(t)
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
+	dir, database, host := hosttest.NewHost(t, hosttest.AllowLoopback)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	var restored atomic.Bool
 	receiver, calls := hosttest.Receive(t, func(hosttest.Call) int {
@@ -243,8 +241,7 @@ func TestOlderCopyOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	cases := map[string]bool{"a host that starts": false, "a host that runs": true}
 	expect.Each(t, cases, func(t *testing.T, runs bool) {
-		dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-		host := hosttest.StartHost(t, dir, database)
+		dir, database, host := hosttest.NewHost(t)
 		key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 		kept := checksOf(t, host, key, 2)
 		host.Stop(t, syscall.SIGTERM)

@@ -136,10 +136,7 @@ func verifierKeys(t *testing.T, dir, database string) []string {
 // verifyInPython runs the verifier of examples/.
 func verifyInPython(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("this test needs python3: install it with `apt-get install python3`")
-	}
+	python := expect.Program(t, "python3", "python3")
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"../../../examples/verify-python/verify.py"},
 		args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")

@@ -19,9 +19,8 @@ func TestWriteFile(t *testing.T) {
 	}
 	info, err := os.Stat(path)
 	expect.That(t, err == nil && info.Mode() == 0o600, "the file's mode is %v, %v", info.Mode(), err)
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("the folder contains %v, %v", files, err)
-	}
+	files, err := os.ReadDir(dir)
+	expect.That(t, err == nil && len(files) == 1, "the folder contains %v, %v", files, err)
 }
 
 // A file that cannot be replaced stays as it was, and leaves no other one.

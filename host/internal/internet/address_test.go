@@ -61,8 +61,7 @@ func TestGuardedDial(t *testing.T) {
 		if err == nil {
 			conn.Close()
 		}
-		var refused *net.OpError
-		expect.That(t, err != nil && errors.As(err, &refused) && strings.Contains(err.Error(), "not a public address"),
+		expect.That(t, errors.As(err, new(*net.OpError)) && strings.Contains(err.Error(), "not a public address"),
 			"dial(%s) = %v, want a refusal", address, err)
 	}
 }

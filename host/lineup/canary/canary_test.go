@@ -136,8 +136,7 @@ func (h *host) check(t *testing.T, from, n int) {
 	for i := from; i < from+n; i++ {
 		_, err := h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
 			Fields: []check.Field{{Type: entity.Domain, Value: fmt.Sprintf("a%d.example.com", i)}}})
-		var unavailable *check.UnavailableError
-		expect.Must(t, err == nil || errors.As(err, &unavailable), "%v", err)
+		expect.Must(t, err == nil || errors.As(err, new(*check.UnavailableError)), "%v", err)
 		select {
 		case <-h.judged:
 		case <-t.Context().Done():

@@ -191,9 +191,8 @@ func TestAwait(t *testing.T) {
 		run, events := rollout(&roster{steps: c.steps})
 		running, err := run.Await(t.Context(), 2)
 		wantEvents(t, events, c.events...)
-		var incomplete *fleet.NotEverywhereError
 		expect.That(t, (err == nil) == (c.err == "") && (err == nil || err.Error() == c.err &&
-			errors.As(err, &incomplete)), "error %v, want %q", err, c.err)
+			errors.As(err, new(*fleet.NotEverywhereError))), "error %v, want %q", err, c.err)
 		expect.Equal(t, "hosts run it", len(running), c.running)
 	})
 }

@@ -203,9 +203,8 @@ func TestShadowReport(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 	}
 	expect.NoDiff(t, "result", string(expect.Value(os.ReadFile(file))(t)), text.String())
-	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {
-		t.Errorf("revision 8: %+v", r)
-	}
+	r = merged(8)
+	expect.That(t, r.LeftOut == 0 && r.Report.Flips() == 5, "revision 8: %+v", r)
 
 	// A third lineup displaces the one that was not added to for the longest time.
 	tally(&b, 7, 1, true)

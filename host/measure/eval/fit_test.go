@@ -187,9 +187,9 @@ func TestFitMeetsSuffixLimit(t *testing.T) {
 			last.Value += ".info"
 		}
 		f := s.fit(t, eval.FitOptions{L2: 1e-9, Prevalence: .99, ReviewFPR: .02, BlockFPR: 1, SuffixFPR: .05}).Types[0]
-		if !f.TargetsMet || (f.Prevalence < .99) != lower || (f.Fitted.Bands.Review.FalsePositives == 0) != lower {
-			t.Errorf("%d rows: prevalence %v, bands %+v", n, f.Prevalence, f.Fitted.Bands.Review)
-		}
+		review := f.Fitted.Bands.Review
+		expect.That(t, f.TargetsMet && (f.Prevalence < .99) == lower && (review.FalsePositives == 0) == lower,
+			"%d rows: prevalence %v, bands %+v", n, f.Prevalence, review)
 	}
 }
 

@@ -115,8 +115,7 @@ func example() (*fakeScorer, []eval.Row) {
 
 func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval.Report {
 	t.Helper()
-	scored := expect.Value(eval.Run(t.Context(), f, lineup(), rows, 0, nil))(t)
-	r := eval.Measure(lineup(), scored, o)
+	r := eval.Measure(lineup(), expect.Value(eval.Run(t.Context(), f, lineup(), rows, 0, nil))(t), o)
 	r.Files, r.Seconds = []string{"example.jsonl"}, 1.25
 	expect.NoError(t, r.Explain(t.Context(), f))
 	return r
@@ -237,8 +236,7 @@ func TestRunStopsAtError(t *testing.T) {
 	expect.ErrorText(t, "error",
 		expect.ErrorOf(eval.Run(t.Context(), f, lineup(), rows, 0, nil)), "scoring domain: no scores")
 	f, rows = example()
-	ctx := expect.Ended(t)
-	expect.Error(t, "error", expect.ErrorOf(eval.Run(ctx, f, lineup(), rows, 0, nil)), context.Canceled)
+	expect.Error(t, "error", expect.ErrorOf(eval.Run(expect.Ended(t), f, lineup(), rows, 0, nil)), context.Canceled)
 }
 
 func TestProgress(t *testing.T) {

@@ -105,8 +105,7 @@ func TestFuelIsKeptWhenFunctionReturns(t *testing.T) {
 		// Before the way out, a loop runs 1000 times.
 		code := cat([]byte{opLoop, emptyBlock, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, opBrIf, 0, opEnd}, way)
 		fuel := &fuelSupply{slice: Slice, refills: -1}
-		guest := startMetered(t, function(i32, "", code...), defaultPolicy(), fuel)
-		expect.NoError(t, run(guest, 1000))
+		expect.NoError(t, run(startMetered(t, function(i32, "", code...), defaultPolicy(), fuel), 1000))
 		expect.That(t, fuel.burned() >= 1000, "%d units burned", fuel.burned())
 	})
 }

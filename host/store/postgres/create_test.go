@@ -154,8 +154,7 @@ func TestAccountOf(t *testing.T) {
 	needRoot(t)
 	dir := reachable(t)
 	expect.ErrorText(t, "accountOf(root's folder)", expect.ErrorOf(accountOf(dir)), "belongs to root")
-	owner := &account{uid: 4321, gid: 8765}
-	expect.NoError(t, owner.chown(dir))
+	expect.NoError(t, (&account{uid: 4321, gid: 8765}).chown(dir))
 	got, err := accountOf(dir)
 	expect.That(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner",
 		got, err)

@@ -31,13 +31,7 @@ type Pooler struct {
 // NewPooler starts a pooler for all databases of the server at target. It skips the test if pgbouncer is not installed.
 func NewPooler(t testing.TB, target string) *Pooler {
 	t.Helper()
-	path, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's, which is not in the PATH of every user
-	}
-	if err != nil {
-		t.Skip("this test needs pgbouncer: apt-get install pgbouncer")
-	}
+	path := expect.Program(t, "pgbouncer", "pgbouncer")
 	server := expect.Value(url.Parse(target))(t)
 	password, _ := server.User.Password()
 	dir := expect.Value(os.MkdirTemp("", "assay-pooler-"))(t) // another user can enter neither t.TempDir nor its parent
@@ -60,9 +54,7 @@ log_disconnections = 0
 	expect.NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
 	t.Cleanup(func() {
 		p.stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		expect.Error(t, "removing the folder", os.RemoveAll(dir), nil)
 		if t.Failed() {
 			lines := bytes.SplitAfter(p.log.Bytes(), []byte("\n"))
 			lines = lines[max(0, len(lines)-20):]

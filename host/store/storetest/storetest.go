@@ -84,9 +84,8 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 // Close closes c after the test.
 func Close[C io.Closer](t testing.TB, c C) C {
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("closing %T: %v", c, err)
-		}
+		err := c.Close()
+		expect.That(t, err == nil, "closing %T: %v", c, err)
 	})
 	return c
 }
@@ -121,9 +120,7 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 func Plan(t testing.TB, name string, quota int) check.Plan {
 	t.Helper()
 	p, ok := check.PlanNamed(name)
-	if !ok {
-		t.Fatalf("there is no plan %s", name)
-	}
+	expect.Must(t, ok, "there is no plan %s", name)
 	p.Quota = quota
 	return p
 }
@@ -211,9 +208,8 @@ func Session(t testing.TB, url string) *pgx.Conn {
 func Exec(t testing.TB, conn *pgx.Conn, statements ...string) {
 	t.Helper()
 	for _, sql := range statements {
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
+		_, err := conn.Exec(t.Context(), sql)
+		expect.Must(t, err == nil, "%s: %v", sql, err)
 	}
 }
 
@@ -221,9 +217,8 @@ func Exec(t testing.TB, conn *pgx.Conn, statements ...string) {
 func Value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
 	t.Helper()
 	var v T
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	err := conn.QueryRow(t.Context(), sql, args...).Scan(&v)
+	expect.Must(t, err == nil, "%s: %v", sql, err)
 	return v
 }
 

@@ -173,14 +173,13 @@ func TestAnswered(t *testing.T) {
 		headers            []string
 		want               string
 	}{
-		{"POST", "/api/check", exampleBody, []string{"Authorization", "Bearer " + goodKey}, "/api/check 200"},
+		{"POST", "/api/check", exampleBody, auth(goodKey), "/api/check 200"},
 		{"POST", "/api/check", exampleBody, nil, "/api/check 401"},
-		{"POST", "/api/check", exampleBody, []string{"Authorization", "Bearer " + panicKey}, "/api/check 500"},
+		{"POST", "/api/check", exampleBody, auth(panicKey), "/api/check 500"},
 		{"GET", "/api/check", "", nil, "/api/check 405"},
-		{"GET", "/gdpr/export?ref=" + unknownRef, "", []string{"Authorization", "Bearer " + goodKey},
-			"/gdpr/export 404"},
-		{"GET", "/api/checks/" + knownRef, "", []string{"Authorization", "Bearer " + goodKey}, "/api/checks/{ref} 200"},
-		{"GET", "/api/checks/nonsense", "", []string{"Authorization", "Bearer " + goodKey}, "/api/checks/{ref} 400"},
+		{"GET", "/gdpr/export?ref=" + unknownRef, "", auth(goodKey), "/gdpr/export 404"},
+		{"GET", "/api/checks/" + knownRef, "", auth(goodKey), "/api/checks/{ref} 200"},
+		{"GET", "/api/checks/nonsense", "", auth(goodKey), "/api/checks/{ref} 400"},
 		{"GET", "/", "", nil, "pages 200"},
 		{"GET", "/static/page.css", "", nil, "pages 200"},
 		{"GET", "/broken", "", nil, "pages 500"},

@@ -138,16 +138,14 @@ func TestExportChecks(t *testing.T) {
 		err := json.Unmarshal([]byte(r.body), &document)
 		expect.Must(t, err == nil && document.Total == 2 && len(document.Checks) == 2 &&
 			document.Checks[1] == recordedCheck, "%d, %v: %s", r.status, err, r.body)
-		if r.header.Get("X-Total-Count") != "1" || // one of the eight that are counted is a block
-			r.header.Get("Content-Disposition") != `attachment; filename="checks.json"` {
-			t.Errorf("headers %v", r.header)
-		}
+		// One of the eight that are counted is a block.
+		expect.That(t, r.header.Get("X-Total-Count") == "1" &&
+			r.header.Get("Content-Disposition") == `attachment; filename="checks.json"`, "headers %v", r.header)
 	}
 	r := s.ask(t, goodKey, "GET /api/checks/export?format=csv", "")
-	if lines := strings.Split(r.body, "\r\n"); len(lines) != 4 || r.header.Get("X-Total-Count") != "8" ||
-		lines[1] != knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" {
-		t.Errorf("%d %q, %v", r.status, r.body, r.header)
-	}
+	lines := strings.Split(r.body, "\r\n")
+	expect.That(t, len(lines) == 4 && lines[1] == knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" &&
+		r.header.Get("X-Total-Count") == "8", "%d %q, %v", r.status, r.body, r.header)
 	r = s.ask(t, goodKey, "HEAD /api/checks/export?format=csv", "")
 	expect.That(t, r.status == 200 && r.body == "", "HEAD: %d %q", r.status, r.body)
 	s.ask(t, failKey, "GET /api/checks/export?format=csv", "").is(t, "a first page that cannot be read", 500)
@@ -200,10 +198,10 @@ func (receipts) Receipt(_ context.Context, c check.Caller, ref string, prove boo
 // A result has its receipt on request, and the rest of the result stays the same.
 func TestReceiptInResult(t *testing.T) {
 	t.Parallel()
-	s, auth := start(t, Config{}), []string{"Authorization", "Bearer " + goodKey}
-	plain := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":false}`, auth...)
+	s := start(t, Config{})
+	plain := s.check(t, `{"domain":"example.com","receipt":false}`)
 	expect.That(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
-	with := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
+	with := s.check(t, `{"domain":"example.com","receipt":true}`)
 	var result struct {
 		Ref     string
 		Receipt struct{ Record struct{ Ref string } }
@@ -212,12 +210,16 @@ func TestReceiptInResult(t *testing.T) {
 	expect.NoError(t, json.Unmarshal([]byte(with.body), &result))
 	expect.Equal(t, "reference in the receipt", result.Receipt.Record.Ref, result.Ref)
 	with.is(t, "with a receipt", 200, same+`"ref":"chk_`, `","receipt":{`)
-	s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...).is(t, "a number", 400,
+	s.check(t, `{"domain":"example.com","receipt":1}`).is(t, "a number", 400,
 		"receipt: must be true or false, not a number")
+	for ref, wait := range map[string]string{knownRef: "", largeRef: proofWait} { // it says when there may be a proof
+		r := s.ask(t, goodKey, "GET "+receiptsPrefix+ref, "")
+		expect.That(t, r.status == 200 && r.header.Get("Retry-After") == wait, "%s: %d %v", ref, r.status, r.header)
+	}
 	without := start(t, Config{Receipts: receiptFunc(func() (json.RawMessage, bool, error) {
 		return nil, false, errors.New(secret)
 	})})
-	without.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...).
+	without.check(t, `{"domain":"example.com","receipt":true}`).
 		is(t, "a check whose receipt cannot be read", 200, `,"receipt":null}`)
 }
 
@@ -225,16 +227,6 @@ type receiptFunc func() (json.RawMessage, bool, error)
 
 func (f receiptFunc) Receipt(context.Context, check.Caller, string, bool) (json.RawMessage, bool, error) {
 	return f()
-}
-
-// A receipt without a proof says when to ask again.
-func TestReceiptBeforeItsProof(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	for ref, wait := range map[string]string{knownRef: "", largeRef: proofWait} {
-		r := s.ask(t, goodKey, "GET "+receiptsPrefix+ref, "")
-		expect.That(t, r.status == 200 && r.header.Get("Retry-After") == wait, "%s: %d %v", ref, r.status, r.header)
-	}
 }
 
 // reports knows every check but unknownRef, and records its calls.

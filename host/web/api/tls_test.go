@@ -47,9 +47,8 @@ func TestTLS(t *testing.T) {
 	}
 	resp := expect.Value(client.Post("https://"+s.addr+"/api/check-public", "application/json",
 		strings.NewReader(exampleBody)))(t)
-	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
-		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
-	}
+	readReply(t, resp).is(t, "a check without a key", 200)
+	expect.Equal(t, "uses counted", s.public.uses("127.0.0.1/32"), 1)
 	// What the connections of a plain port are protected from, these are too.
 	c := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
 	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"))(t)
@@ -80,8 +79,7 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 		"much":   "POST /api/check HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000),
 	} {
 		c := s.dial(t)
-		_, err := io.WriteString(c, request)
-		expect.Must(t, err == nil, "%s: %v", name, err)
+		expect.Value(io.WriteString(c, request))(t)
 		r := readReplies(t, c)
 		expect.Must(t, len(r) == 1 && r[0].closes && strings.Contains(r[0].failure(t).Error, "https"), "%s: %v",
 			name, r)
@@ -122,9 +120,8 @@ func TestHandshakesEndInTime(t *testing.T) {
 	for name, begin := range map[string]string{"silent": "", "half": "\x16\x03\x01\x01\xf4"} {
 		c := s.dial(t)
 		expect.Value(io.WriteString(c, begin))(t)
-		if got, err := io.ReadAll(resetIsEOF{c}); err != nil || len(got) > 0 && got[0] != 21 { // an alert
-			t.Errorf("%s: %q, %v, want the end of the connection", name, got, err)
-		}
+		got := expect.Value(io.ReadAll(resetIsEOF{c}))(t)
+		expect.That(t, len(got) == 0 || got[0] == 21, "%s: %q, want an alert or nothing", name, got)
 	}
 }
 

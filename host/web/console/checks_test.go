@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,9 +96,9 @@ func testCheckPage(t *testing.T, s *site) {
 		func() page { return other.post("/dashboard/checks/"+ref+"/feedback", "csrf", token, "label", "fraud") },
 		func() page { return other.post("/dashboard/checks/"+ref+"/review", "csrf", token, "reason", "x") },
 	} {
-		if p := request(); p.status != 404 || strings.Contains(p.body, ref) {
-			t.Errorf("%s of another account: %d\n%s", p.url, p.status, words(p.root))
-		}
+		p := request()
+		expect.That(t, p.status == 404 && !strings.Contains(p.body, ref), "%s of another account: %d\n%s", p.url,
+			p.status, words(p.root))
 	}
 }
 
@@ -108,10 +109,7 @@ func TestChecksPage(t *testing.T) {
 	v, key := s.customer(t, "free")
 	var refs []string
 	for i := range checksPerPage + 2 {
-		verdict := check.Allow
-		if i < 2 {
-			verdict = check.Block
-		}
+		verdict := map[bool]check.Verdict{true: check.Block, false: check.Allow}[i < 2]
 		refs = append(refs, s.record(t, key, entity.Email, "jane@example.net", verdict))
 		s.clock.Add(time.Millisecond)
 	}
@@ -119,10 +117,7 @@ func TestChecksPage(t *testing.T) {
 	has := func(what string, want ...string) {
 		t.Helper()
 		for _, ref := range append(refs, other) {
-			shown, wanted := strings.Contains(v.at.body, ref), false
-			for _, w := range want {
-				wanted = wanted || w == ref
-			}
+			shown, wanted := strings.Contains(v.at.body, ref), slices.Contains(want, ref)
 			expect.That(t, shown == wanted, "%s: check %s is shown: %v, want %v", what, ref, shown, wanted)
 		}
 	}
@@ -198,10 +193,9 @@ func TestDownloadChecks(t *testing.T) {
 	v.get("/dashboard/checks")
 	v.follow("CSV")
 	lines, err := csv.NewReader(strings.NewReader(v.at.body)).ReadAll()
-	if err != nil || len(lines) != 3 || !strings.Contains(v.at.body, ref) || v.at.header.Get("X-Total-Count") != "2" ||
-		v.at.header.Get("Content-Disposition") != `attachment; filename="checks.csv"` {
-		t.Errorf("%v, %v: %s", v.at.header, err, v.at.body)
-	}
+	expect.That(t, err == nil && len(lines) == 3 && strings.Contains(v.at.body, ref) &&
+		v.at.header.Get("X-Total-Count") == "2" && v.at.header.Get("Content-Disposition") ==
+		`attachment; filename="checks.csv"`, "%v, %v: %s", v.at.header, err, v.at.body)
 	v.get("/dashboard/checks?verdict=block")
 	v.follow("JSON")
 	var document struct{ Checks []decision.Check }

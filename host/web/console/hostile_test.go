@@ -197,9 +197,9 @@ func testOtherMethods(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	for _, path := range []string{"/", "/docs", "/signin", "/checkout/done", "/dashboard", "/try", "/subscribe"} {
 		for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
-			if p := v.send(method, path, "", ""); p.status != 405 || p.header.Get("Allow") == "" {
-				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
-			}
+			p := v.send(method, path, "", "")
+			allow := p.header.Get("Allow")
+			expect.That(t, p.status == 405 && allow != "", "%s %s: status %d, Allow %q", method, path, p.status, allow)
 		}
 		expect.Equal(t, "BREW "+path, v.send("BREW", path, "", "").status, 501)
 	}

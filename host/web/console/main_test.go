@@ -359,11 +359,11 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	serve(t, nil).share(t, testForgedForms, testCheckPage, testHostileText, testStaticFiles, testOtherMethods,
-		testWithoutJavaScript, testKeyWithLimits, testKeyFormErrors, testOverridesPage,
-		testOverridesPageErrors, testListPages, testDocsOfLayers, testUpdatedParts, testErrorPages,
-		testPrivacyPage, testPrivacyPageErrors, testLargeSubjectPage, testFavicon, testErrorPagesNameTheRequest,
-		testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode, testNoMail, testUsagePage,
-		testCompression, testShownOnce, testSignInWithKey, testDownloadsAreLimited, testFigures)
+		testWithoutJavaScript, testKeyWithLimits, testKeyFormErrors, testOverridesPage, testOverridesPageErrors,
+		testListPages, testDocsOfLayers, testUpdatedParts, testErrorPages, testPrivacyPage, testPrivacyPageErrors,
+		testLargeSubjectPage, testFavicon, testSecondTestPayment, testChangePlan, testCheckoutForm, testTestMode,
+		testNoMail, testUsagePage, testCompression, testShownOnce, testSignInWithKey, testDownloadsAreLimited,
+		testFigures)
 }
 
 // TestCheckout runs the tests that share a console whose payments are confirmed later.

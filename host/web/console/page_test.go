@@ -145,7 +145,8 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// testErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in.
+// testErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in,
+// and the id that the server gave to the request.
 func testErrorPages(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
 	v.get("/nothing").is(404, "Sign out", "There is no such page.", "Go to the dashboard")
@@ -154,6 +155,14 @@ func testErrorPages(t *testing.T, s *site) {
 	expect.That(t, strings.Contains(v.at.body, "<title>Your key was already shown"),
 		"the title differs from the heading")
 	s.visit(t).get("/nothing").is(404, "Go to the start page", "Sign in")
+	var ctx fasthttp.RequestCtx
+	var request fasthttp.Request
+	request.SetRequestURI("/none")
+	ctx.Init(&request, nil, nil)
+	ctx.Response.Header.Set("X-Request-Id", "req_1")
+	s.Handler()(&ctx)
+	body := string(ctx.Response.Body())
+	expect.That(t, strings.Contains(body, "Request <code>req_1</code>"), "the page does not name the request: %s", body)
 }
 
 func TestSecurityText(t *testing.T) {
@@ -167,9 +176,9 @@ func TestSecurityText(t *testing.T) {
 	v.get("/.well-known/security.txt")
 	const want = "Contact: mailto:security@assay.example\nContact: https://assay.example/report\n" +
 		"Expires: 2026-08-28T00:00:00Z\nCanonical: https://assay.example/.well-known/security.txt\n"
-	if v.at.status != 200 || v.at.body != want || v.at.header.Get("Content-Type") != "text/plain; charset=utf-8" {
-		t.Errorf("status %d, %s:\n%s", v.at.status, v.at.header.Get("Content-Type"), v.at.body)
-	}
+	kind := v.at.header.Get("Content-Type")
+	expect.That(t, v.at.status == 200 && v.at.body == want && kind == "text/plain; charset=utf-8", "status %d, %s:\n%s",
+		v.at.status, kind, v.at.body)
 }
 
 func testFavicon(t *testing.T, s *site) {
@@ -213,18 +222,6 @@ func testCompression(t *testing.T, s *site) {
 	}
 }
 
-// testErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
-func testErrorPagesNameTheRequest(t *testing.T, s *site) {
-	var ctx fasthttp.RequestCtx
-	var request fasthttp.Request
-	request.SetRequestURI("/none")
-	ctx.Init(&request, nil, nil)
-	ctx.Response.Header.Set("X-Request-Id", "req_1")
-	s.Handler()(&ctx)
-	body := string(ctx.Response.Body())
-	expect.That(t, strings.Contains(body, "Request <code>req_1</code>"), "the page does not name the request: %s", body)
-}
-
 // TestSharedLimit checks that a page about a limit by address says if the address is a proxy's.
 func TestSharedLimit(t *testing.T) {
 	t.Parallel()
@@ -234,9 +231,9 @@ func TestSharedLimit(t *testing.T) {
 		v := s.visit(t)
 		v.header.Set("X-Test-Client", map[bool]string{true: "192.0.2.1/32", false: "192.0.2.2/32"}[shared])
 		for range maxSignIns + 1 {
-			if v.post("/signin", "code", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
-				t.Errorf("a page with status %d is about proxies", v.at.status)
-			}
+			v.post("/signin", "code", "x")
+			expect.That(t, v.at.status == 429 || !strings.Contains(v.at.body, "TRUSTED_PROXIES"),
+				"a page with status %d is about proxies", v.at.status)
 		}
 		expect.That(t, v.at.status == 429 && strings.Contains(v.at.body, "ASSAY_TRUSTED_PROXIES") == shared,
 			"shared %v: status %d: %s", shared, v.at.status, v.at.body)

@@ -74,9 +74,9 @@ func testForgedForms(t *testing.T, s *site) {
 	for _, public := range []string{"/try", "/subscribe", "/signin", "/signin/link", "/checkout/reissue"} {
 		w := s.visit(t).alone()
 		w.header.Set("Sec-Fetch-Site", "cross-site")
-		if p := w.post(public, "code", v.code, "plan", "free"); p.status != 403 || len(p.cookies()) != 0 {
-			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
-		}
+		p := w.post(public, "code", v.code, "plan", "free")
+		expect.That(t, p.status == 403 && len(p.cookies()) == 0, "%s from another site: status %d, cookies %v", public,
+			p.status, p.cookies())
 	}
 	// Where the connection is neither encrypted nor local, browsers name the origin alone.
 	for origin, status := range map[string]int{s.url: 303, "null": 403} {
@@ -145,9 +145,7 @@ func TestSessions(t *testing.T) {
 	// A session that is ended on the account page is dead at once, on every host.
 	phone, tablet := s.signIn(t, owner.code), s.signIn(t, owner.code)
 	owner.get(accountPath)
-	if n := strings.Count(owner.at.body, "/end\""); n != 3 { // two sessions, and all others
-		t.Errorf("the page offers to end %d times", n)
-	}
+	expect.Equal(t, "offers to end two sessions, and all others", strings.Count(owner.at.body, `/end"`), 3)
 	s.clock.Add(2 * time.Minute)
 	phone.get("/dashboard")
 	owner.submit(accountPath, "End") // the one that was used last
@@ -270,14 +268,12 @@ func TestSignInLink(t *testing.T) {
 	s := serve(t, nil)
 	owner, _ := s.customer(t, "pro")
 	id := account(t, s, owner.token())
-	link := func() string {
-		return LinkPath + expect.Value(s.store.NewLink(t.Context(), id))(t)
-	}
+	link := func() string { return LinkPath + expect.Value(s.store.NewLink(t.Context(), id))(t) }
 	first := link()
 	for _, method := range []string{"GET", "HEAD", "GET"} { // as mail scanners do
-		if p := s.visit(t).send(method, first, "", ""); p.status != 200 || len(p.cookies()) != 0 {
-			t.Errorf("%s: status %d, cookies %v", method, p.status, p.cookies())
-		}
+		p := s.visit(t).send(method, first, "", "")
+		set := p.cookies()
+		expect.That(t, p.status == 200 && len(set) == 0, "%s: status %d, cookies %v", method, p.status, set)
 	}
 	v := s.visit(t)
 	v.use(first).is(200, "Account", id)

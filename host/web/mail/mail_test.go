@@ -87,8 +87,7 @@ func TestRetries(t *testing.T) {
 	}, func(t *testing.T, test testCase) {
 		s := mailtest.Start(t, mailtest.Plain)
 		s.Refuse(test.refusals...)
-		sender := connect(t, s, "smtp://ADDR?from=assay@example.com")
-		err := sender.Send(t.Context(), Message{To: "jane@example.org"})
+		err := connect(t, s, "smtp://ADDR?from=assay@example.com").Send(t.Context(), Message{To: "jane@example.org"})
 		expect.That(t, (err == nil) == (test.sent == 1) && s.Attempts() == test.attempts && s.Received() == test.sent,
 			"Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
 		expect.That(t, err == nil || !strings.Contains(err.Error(), "jane"), "the error names the receiver: %v", err)

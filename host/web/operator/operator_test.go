@@ -55,8 +55,7 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	text := expect.Value(io.ReadAll(w.Result().Body))(t)
-	return answer{w.Result(), string(text)}
+	return answer{w.Result(), string(expect.Value(io.ReadAll(w.Result().Body))(t))}
 }
 
 func form(token string) string { return url.Values{"token": {token}}.Encode() }

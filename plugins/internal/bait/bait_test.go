@@ -41,6 +41,9 @@ func TestFind(t *testing.T) {
 		}
 		expect.NoDiff(t, name, tt.want, got)
 	}
+	appended := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work}})
+	want := []Match{{Start: 1, End: 2, Class: Work}, {Start: 12, End: 17, Class: Login}}
+	expect.NoDiff(t, "appended", want, appended, cmpopts.IgnoreUnexported(Match{}))
 }
 
 // One edge suffices for words marked with a plus, while other short words still need two.
@@ -65,13 +68,6 @@ func TestFindLoosely(t *testing.T) {
 			expect.NoDiff(t, label, read.want, got)
 		}
 	}
-}
-
-func TestFindAppends(t *testing.T) {
-	t.Parallel()
-	got := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work}})
-	want := []Match{{Start: 1, End: 2, Class: Work}, {Start: 12, End: 17, Class: Login}}
-	expect.NoDiff(t, "Find", want, got, cmpopts.IgnoreUnexported(Match{}))
 }
 
 func TestClasses(t *testing.T) {

@@ -18,8 +18,7 @@ func TestWords(t *testing.T) {
 	t.Parallel()
 	want := wordsOf(t)
 	generated.Check(t, "words.bin", want.file())
-	got := openWords(string(want.file()))
-	expect.That(t, reflect.DeepEqual(got, want), "the words that are read differ from those that were written")
+	expect.That(t, reflect.DeepEqual(openWords(string(want.file())), want), "the words that are read differ")
 }
 
 // wordsOf returns the words of the lexicon.

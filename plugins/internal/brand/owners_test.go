@@ -47,8 +47,7 @@ func TestOwners(t *testing.T) {
 	t.Parallel()
 	want := ownersOf(t)
 	generated.Check(t, "owners.bin", want.file())
-	got := openOwners(string(want.file()))
-	expect.That(t, reflect.DeepEqual(got, want), "the owners that are read differ from those that were written")
+	expect.That(t, reflect.DeepEqual(openOwners(string(want.file())), want), "the owners that are read differ")
 }
 
 // ownersOf returns the owners of the domains of all brands.

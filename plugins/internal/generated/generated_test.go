@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // recorder is a test that records whether it failed.
@@ -25,7 +27,6 @@ func TestCheck(t *testing.T) {
 			t.Errorf("a file that holds \"old\" and is to hold %q: failed is %v", want, r.failed)
 		}
 	}
-	if have, err := os.ReadFile(file); err != nil || string(have) != "old" {
-		t.Errorf("the file holds %q, %v", have, err)
-	}
+	have, err := os.ReadFile(file)
+	expect.That(t, err == nil && string(have) == "old", "the file holds %q, %v", have, err)
 }

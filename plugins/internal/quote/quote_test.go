@@ -41,8 +41,6 @@ func FuzzOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := quote.Of(s)
 		expect.That(t, len(got) <= most+len("…”"), "Of(%q) is %d bytes", s, len(got))
-		if got != "" && sdk.ValidText(got) != nil {
-			t.Errorf("Of(%q) = %q: %v", s, got, sdk.ValidText(got))
-		}
+		expect.That(t, got == "" || sdk.ValidText(got) == nil, "Of(%q) = %q: %v", s, got, sdk.ValidText(got))
 	})
 }

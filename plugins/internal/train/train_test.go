@@ -111,8 +111,7 @@ func TestLayersReplaceFiles(t *testing.T) {
 // Errors contain the compiler's output.
 func TestLayersReportBuildErrors(t *testing.T) {
 	t.Parallel()
-	layers := expect.Value(NewLayers(nil))(t)
-	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
+	_, _, err := expect.Value(NewLayers(nil))(t).Score("email", map[string]string{"score.go": "package main\n"})
 	expect.ErrorText(t, "error", err, "undefined: answer")
 }
 

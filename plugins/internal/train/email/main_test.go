@@ -172,8 +172,7 @@ func TestLearnWithoutSites(t *testing.T) {
 	}
 	l := learnAll(kept)
 	zz := spelling.Domain{Label: "zz99box", Suffix: "com"}
-	if l.families != "" || l.weights.Sum(zz.Features(nil)) > 0 {
-		t.Errorf("families %q, and a sum of %d for a spelling that was held out", l.families,
-			l.weights.Sum(zz.Features(nil)))
-	}
+	sum := l.weights.Sum(zz.Features(nil))
+	expect.That(t, l.families == "" && sum <= 0, "families %q, and a sum of %d for a spelling that was held out",
+		l.families, sum)
 }
