@@ -242,7 +242,8 @@ func (s *Store) Confirm(ctx context.Context, caller check.Caller) error {
 	return withOutage(wrap(err, "confirming key"))
 }
 
-// Recall is Authenticate without a query. known is false if the key is not cached.
+// Recall is Authenticate without a query. known is false if the key is not cached. It then returns the caller if the key
+// was valid a moment ago.
 func (s *Store) Recall(presented string) (caller check.Caller, known bool, err error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
@@ -250,7 +251,7 @@ func (s *Store) Recall(presented string) (caller check.Caller, known bool, err e
 	}
 	found, known := s.callers.Get(hash)
 	if !known || !s.now().Before(found.until) {
-		return check.Caller{}, false, nil
+		return found.Caller, false, nil
 	}
 	return found.Caller, true, found.err
 }

@@ -219,6 +219,10 @@ func TestAuthenticate(t *testing.T) {
 	now = now.Add(cacheValid)
 	_, err = s.Authenticate(t.Context(), key.Secret)
 	holds(t, err != nil && !errors.Is(err, check.ErrUnauthorized), "a key after five seconds: %v", err)
+	for presented, want := range map[string]string{key.Secret: account, unknown: ""} {
+		got, known, err := s.Recall(presented)
+		holds(t, got.Account == want && !known && err == nil, "remembered late: %+v, %v, %v", got, known, err)
+	}
 }
 
 // The last use of a key is stored again once it is a minute old.

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/host/entity"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 )
 
@@ -67,7 +68,7 @@ func (s *Server) auditFile(c *fiber.Ctx, chain int, path string) error {
 	defer cancel()
 	var content []byte
 	var constant bool
-	err := s.lookUp(work, client, func(work context.Context) (err error) {
+	err := s.lookUp(work, internet.Network(client).String(), func(work context.Context) (err error) {
 		content, constant, err = s.cfg.AuditLog.AuditFile(work, chain, path)
 		return err
 	})

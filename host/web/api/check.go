@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -131,7 +130,7 @@ func (s *Server) uncount(ctx *fasthttp.RequestCtx, err error) error {
 // countPublic counts a use without a key.
 func (s *Server) countPublic(work context.Context, ctx *fasthttp.RequestCtx) error {
 	client := s.Client(ctx)
-	return s.lookUp(work, client, func(work context.Context) error {
+	return s.lookUp(work, internet.Network(client).String(), func(work context.Context) error {
 		resetAt, ok, err := s.cfg.Public.Take(work, client)
 		if err == nil && !ok {
 			err = &hourlyError{resetAt: resetAt, shared: s.Shared(ctx)}
@@ -236,9 +235,9 @@ func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
 // lookupTimeout bounds a look-up of a key or of a limit, so that a database that hangs does not delay the refusal.
 const lookupTimeout = 500 * time.Millisecond
 
-// lookUp calls f, which queries the database for a caller that is not known yet, in a slot of the caller's network.
-func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(context.Context) error) error {
-	release, err := s.lookups.Take(internet.Network(client).String())
+// lookUp calls f, which queries the database for a caller, in one of holder's slots.
+func (s *Server) lookUp(work context.Context, holder string, f func(context.Context) error) error {
+	release, err := s.lookups.Take(holder)
 	if err != nil {
 		return err
 	}
@@ -281,9 +280,11 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	if !strings.EqualFold(scheme, "Bearer") || !isPlausibleKey(key) {
 		return caller, check.ErrUnauthorized
 	}
+	var before check.Caller
 	if s.recall != nil {
-		if caller, known, err := s.recall.Recall(key); known {
-			return caller, err
+		var known bool
+		if before, known, err = s.recall.Recall(key); known {
+			return before, err
 		}
 	}
 	// Requests that wait for the same key share one look-up, and the slot of the first. A client with many connections
@@ -291,10 +292,13 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	found, err, _ := s.presents.Do(key, func() (any, error) {
 		var caller check.Caller
 		client := s.Client(ctx)
-		if err := s.cfg.Rates.TakeNetwork(client); err != nil {
+		holder := internet.Network(client).String()
+		if before.Account != "" { // no guess, so others who guess in its network do not delay it
+			holder = before.Share()
+		} else if err := s.cfg.Rates.TakeNetwork(client); err != nil {
 			return caller, err
 		}
-		err := s.lookUp(work, client, func(work context.Context) (err error) {
+		err := s.lookUp(work, holder, func(work context.Context) (err error) {
 			caller, err = s.cfg.Keys.Authenticate(work, key)
 			return err
 		})

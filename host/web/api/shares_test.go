@@ -18,6 +18,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
+	"assay/host/internal/internet"
 	"assay/host/web/refusal"
 	"assay/registry/expect"
 )
@@ -173,10 +174,36 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		_, err = s.lookups.Take("2001:db8:1::/48")
 	}
 	for client, want := range map[string]error{"2001:db8:1:2::/64": admission.ErrShare, "2001:db8:2:2::/64": nil} {
-		lookedUp := s.lookUp(t.Context(), netip.MustParsePrefix(client), func(context.Context) error { return nil })
+		network := internet.Network(netip.MustParsePrefix(client)).String()
+		lookedUp := s.lookUp(t.Context(), network, func(context.Context) error { return nil })
 		expect.Error(t, "a look-up from "+client, lookedUp, want)
 	}
 }
+
+// expired is a key store whose memory of goodKey is a little old.
+type expired struct{ keys }
+
+func (k expired) Recall(presented string) (check.Caller, bool, error) {
+	caller, _ := k.Authenticate(context.Background(), presented)
+	return caller, false, nil
+}
+
+func (expired) Confirm(context.Context, check.Caller) error { return nil }
+
+// Guesses from a network do not delay its clients whose keys were valid a moment ago.
+func TestGuessesLeaveNeighboursAlone(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Checker: &checker{}, Keys: expired{}, Public: &public{}, Rates: noNetworks{}, MaxLookups: 2})
+	expect.Value(s.lookups.Take("192.0.2.0/24"))(t)
+	for key, want := range map[string]error{goodKey: nil, "unknown": admission.ErrBusy} {
+		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
+	}
+}
+
+// noNetworks lets no network look up keys.
+type noNetworks struct{ boundless }
+
+func (noNetworks) TakeNetwork(netip.Prefix) error { return admission.ErrBusy }
 
 // A client with many connections is not refused when its key is not remembered, as after the host's start.
 func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
