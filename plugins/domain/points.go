@@ -332,9 +332,9 @@ const soldSuffixes = "ac ag ai am as bz cc cd fm gg im io la ly me ms nu pw sc s
 
 // soldPrivately are private suffixes under which registrars sell names as under those of registries (centralnic.com).
 const soldPrivately = "" +
-	"ae.org africa.com ar.com br.com cn.com co.com co.nl com.de com.se de.com eu.com gb.com gb.net gr.com hu.com hu.net " +
-	"in.net jp.net jpn.com kr.com mex.com no.com qc.com ru.com sa.com se.com se.net uk.com uk.net us.com us.org uy.com " +
-	"za.bz za.com "
+	"ae.org africa.com ar.com br.com cn.com co.com co.nl com.de com.se de.com eu.com gb.com gb.net gr.com hu.com " +
+	"hu.net in.net jp.net jpn.com kr.com mex.com no.com qc.com ru.com sa.com se.com se.net uk.com uk.net us.com " +
+	"us.org uy.com za.bz za.com "
 
 // isSuffixSlip reports whether suffix is com, org or net without one of its letters.
 func isSuffixSlip(s string) bool { return suffix.TypoPoints(s) > 0 }

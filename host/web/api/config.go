@@ -30,8 +30,8 @@ type Keys interface {
 
 // KeyMemory is implemented by Keys that remember recent answers.
 type KeyMemory interface {
-	// Recall is Authenticate without a wait. known is false if Authenticate must be called to learn the answer; caller is
-	// then the key's if it was valid a moment ago.
+	// Recall is Authenticate without a wait. known is false if Authenticate must be called to learn the answer; caller
+	// is then the key's if it was valid a moment ago.
 	Recall(presented string) (caller check.Caller, known bool, err error)
 	// Confirm asks whether a caller that may be remembered is still valid. It returns check.ErrUnauthorized if the key
 	// ended meanwhile.

@@ -23,7 +23,8 @@ const (
 	head       = 2 * (buckets + 1)
 )
 
-// Of returns the fingerprint of a name: the first bits of its 64-bit FNV-1a hash, mixed by the finaliser of MurmurHash3.
+// Of returns the fingerprint of a name: the first bits of its 64-bit FNV-1a hash, mixed by the finaliser of
+// MurmurHash3.
 func Of(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
