@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,13 +49,7 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	rows := all[:0]
-	for _, r := range all {
-		if r.Type == t {
-			rows = append(rows, r)
-		}
-	}
-	return rows, nil
+	return slices.DeleteFunc(all, func(r eval.Row) bool { return r.Type != t }), nil
 }
 
 // RowsUntil is when the labelled rows end.
