@@ -112,7 +112,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	// Less than their group.
 	"host/audit":     {"", "the hash chain is an algorithm, independent of storage"},
 	"host/web/admin": {"", "what operators are served is handed in"},
-	"host/web/operator": {"host/customer/decision host/entity host/internal/lru",
+	"host/web/operator": {"host/customer/decision host/entity host/internal/lru host/internal/plot",
 		"the page shows what is handed in, and settles reviews"},
 	"host/web/mail": {"", "sending a text needs to know nothing about it"},
 	"host/web/certificate": {"host/internal/private",

@@ -15,9 +15,6 @@ import (
 	"assay/host/store"
 )
 
-// NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
-func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(audit.KeyName, seed) }
-
 // CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
 // database: an attacker who can write to the database cannot rewrite signed history. There is one file for each of the
 // last hours, and one for each day before, so that old files can be archived. Days and hours are in UTC. The directory

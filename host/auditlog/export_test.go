@@ -289,7 +289,8 @@ func TestVerifyPublic(t *testing.T) {
 
 func TestParseKeys(t *testing.T) {
 	t.Parallel()
-	signer, other := NewSigner(bytes.Repeat([]byte{1}, 32)), NewSigner(bytes.Repeat([]byte{2}, 32))
+	signer := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
+	other := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{2}, 32))
 	for name, test := range map[string]struct{ text, reason string }{
 		"of anchors":       {signer.VerifierKey() + "\n", ""},
 		"of trees":         {"# keys\n\n" + signer.TreeKey(0) + "\nverifier key: " + signer.TreeKey(7) + "\n", ""},
@@ -314,7 +315,7 @@ func FuzzOpenExport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		key := NewSigner(make([]byte, 32)).Public
+		key := audit.NewSigner(audit.KeyName, make([]byte, 32)).Public
 		_, _, err = VerifyPublic(t.Context(), export, key, nil, time.Now())
 		expect.NoError(t, err)
 	})
