@@ -13,6 +13,7 @@ import (
 	"assay/host/audit"
 	"assay/host/internal/durable"
 	"assay/host/store"
+	"assay/registry/fault"
 )
 
 // CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
@@ -56,10 +57,7 @@ func (d CheckpointDir) append(name string, signed []string) error {
 		text = "\n\n" + text
 	}
 	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("storing checkpoint: %w", err)
-	}
-	return nil
+	return fault.Wrap(errors.Join(err, f.Sync(), f.Close()), "storing checkpoint")
 }
 
 // endsEmpty reports whether a file has no text or ends with an empty line.

@@ -12,6 +12,7 @@ import (
 	"assay/host/entity"
 	"assay/host/measure/eval"
 	"assay/plugins/internal/suffix"
+	"assay/registry/fault"
 	"assay/sdk"
 )
 
@@ -46,10 +47,7 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 	if err == nil && len(faults) > 0 {
 		err = faults[0]
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	return slices.DeleteFunc(all, func(r eval.Row) bool { return r.Type != t }), nil
+	return slices.DeleteFunc(all, func(r eval.Row) bool { return r.Type != t }), fault.Wrap(err, "reading %s", path)
 }
 
 // RowsUntil is when the labelled rows end.
