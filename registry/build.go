@@ -19,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"assay/registry/fault"
 	"assay/registry/sealed"
 )
 
@@ -94,15 +95,8 @@ func (s Source) BuildAll(ctx context.Context, progress func(done, total int, nam
 }
 
 // Build compiles the Go plugin in folder dir for wasip1 and packs its manifest and cases, or returns it from the cache.
-func (s Source) Build(ctx context.Context, dir string) (Module, error) {
-	m, err := s.build(ctx, dir)
-	if err != nil {
-		return Module{}, fmt.Errorf("building plugin %s: %w", filepath.Base(dir), err)
-	}
-	return m, nil
-}
-
-func (s Source) build(ctx context.Context, dir string) (Module, error) {
+func (s Source) Build(ctx context.Context, dir string) (m Module, err error) {
+	defer fault.WrapAll(&err, "building plugin %s", filepath.Base(dir))
 	key, err := s.key(dir)
 	if err != nil {
 		return Module{}, err
@@ -119,8 +113,7 @@ func (s Source) build(ctx context.Context, dir string) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
-	m, err := OpenModule(wasm)
-	if err != nil {
+	if m, err = OpenModule(wasm); err != nil {
 		return Module{}, err
 	}
 	if s.Cache != nil {

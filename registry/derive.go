@@ -5,17 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-)
 
-// Derive returns a module that differs from m in its manifest and in data: each of before, which the initial memory
-// must hold exactly once, becomes the bytes of after at the same index, which are as many. The code stays the same.
-func (m Module) Derive(manifest []byte, before, after [][]byte) ([]byte, error) {
-	derived, err := m.derive(manifest, before, after)
-	if err != nil {
-		return nil, fmt.Errorf("deriving from %s: %w", m.Ref(), err)
-	}
-	return derived, nil
-}
+	"assay/registry/fault"
+)
 
 // Numbers of sections (WebAssembly 2.0, section 5.5.2).
 const (
@@ -24,11 +16,14 @@ const (
 	dataCountID = 12
 )
 
-func (m Module) derive(manifest []byte, before, after [][]byte) ([]byte, error) {
+// Derive returns a module that differs from m in its manifest and in data: each of before, which the initial memory
+// must hold exactly once, becomes the bytes of after at the same index, which are as many. The code stays the same.
+func (m Module) Derive(manifest []byte, before, after [][]byte) (derived []byte, err error) {
+	defer fault.WrapAll(&err, "deriving from %s", m.Ref())
 	out := bytes.Clone(wasmHeader)
 	var cases []byte
 	written := false
-	err := eachSection(m.Wasm, func(id byte, _ int, name string, content []byte) (err error) {
+	err = eachSection(m.Wasm, func(id byte, _ int, name string, content []byte) (err error) {
 		switch {
 		case id == customID && name == ManifestSection:
 			return nil

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/registry/fault"
 	"assay/sdk"
 )
 
@@ -79,10 +80,7 @@ var defaultLineup []byte
 // adds the versions that it was built with.
 func DefaultLineup() (LineupDocument, error) {
 	l, err := DecodeLineup(defaultLineup)
-	if err != nil {
-		return l, fmt.Errorf("reading default lineup: %w", err)
-	}
-	return l, nil
+	return l, fault.Wrap(err, "reading default lineup")
 }
 
 // ParseLineup decodes a lineup and validates everything that does not need its modules. Unknown fields are refused.
@@ -91,10 +89,7 @@ func ParseLineup(data []byte) (LineupDocument, error) {
 	if err == nil {
 		err = l.Validate()
 	}
-	if err != nil {
-		return l, fmt.Errorf("reading lineup: %w", err)
-	}
-	return l, nil
+	return l, fault.Wrap(err, "reading lineup")
 }
 
 // DecodeLineup decodes a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
@@ -215,10 +210,7 @@ func (i LineupLayer) Range(m Manifest) (lowest, highest int) {
 // Suits reports an error if the layer's manifest scores a type for which the lineup gives no weight: an omission must
 // not mean that a layer does not count.
 func (i LineupLayer) Suits(m Manifest) error {
-	if err := i.Weight.check(m.Entities, validWeight); err != nil {
-		return fmt.Errorf("weight of %s: %w", i.Layer, err)
-	}
-	return nil
+	return fault.Wrap(i.Weight.check(m.Entities, validWeight), "weight of %s", i.Layer)
 }
 
 // Layer returns the layer with a name (without a version), or nil if there is none.

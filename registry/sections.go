@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"assay/registry/fault"
 )
 
 // Section is a part of a module's file.
@@ -32,10 +34,7 @@ func Sections(wasm []byte) ([]Section, error) {
 		all = append(all, Section{name, size})
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading module: %w", err)
-	}
-	return all, nil
+	return all, fault.Wrap(err, "reading module")
 }
 
 // eachSection calls do with each section's number, its size with its header, the name of a custom one and its content.

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"assay/registry/fault"
 )
 
 // Signer signs for an installation with the key that its statements name for the time. It is safe for concurrent use
@@ -101,11 +102,7 @@ func (s *Signer) holds(key ed25519.PublicKey) (heldKey, error) {
 }
 
 // concluding says what failed. It is deferred.
-func concluding(doing string, err *error) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", doing, *err)
-	}
-}
+func concluding(doing string, err *error) { fault.WrapAll(err, "%s", doing) }
 
 // signNote signs a text under a name. what it is goes into errors.
 func (s *Signer) signNote(what, text, name string, use Use) (signed string, err error) {
@@ -152,6 +149,7 @@ func (s *Signer) HoldsNewest(use Use) error {
 
 // Introduce signs the statement that a key, which the signer holds, signs from a time on, and learns it.
 func (s *Signer) Introduce(key ed25519.PublicKey, uses Use, from time.Time) (signed string, err error) {
+	defer concluding("introducing a key", &err)
 	before, err := s.holds(s.CheckpointKey())
 	var next heldKey
 	if err == nil {
@@ -166,10 +164,7 @@ func (s *Signer) Introduce(key ed25519.PublicKey, uses Use, from time.Time) (sig
 	if err == nil {
 		err = s.Learn([]string{string(text)})
 	}
-	if err != nil {
-		return "", fmt.Errorf("introducing a key: %w", err)
-	}
-	return string(text), nil
+	return string(text), err
 }
 
 // named is a key under a name. It implements note.Signer.

@@ -14,6 +14,7 @@ import (
 	"assay/host/store"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 )
 
 // overlap is how long after an activation a check may still have been decided by the lineup before. The ledger refuses
@@ -133,10 +134,7 @@ func (h *history) checkLineups(before activation.Activation, s activation.Signed
 
 func (h *history) open(l activation.Lineup) (registry.LineupDocument, error) {
 	document, err := registry.OpenLineup([]byte(h.stored[l.Revision].Text), l.Hash)
-	if err != nil {
-		return document, fmt.Errorf("lineup revision %d: %w", l.Revision, err)
-	}
-	return document, nil
+	return document, fault.Wrap(err, "lineup revision %d", l.Revision)
 }
 
 // checkInForce compares what the ledger accepts with the activations.

@@ -13,10 +13,8 @@ import (
 	"assay/host/audit"
 	"assay/host/internal/durable"
 	"assay/host/store"
+	"assay/registry/fault"
 )
-
-// NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
-func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(audit.KeyName, seed) }
 
 // CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
 // database: an attacker who can write to the database cannot rewrite signed history. There is one file for each of the
@@ -59,10 +57,7 @@ func (d CheckpointDir) append(name string, signed []string) error {
 		text = "\n\n" + text
 	}
 	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("storing checkpoint: %w", err)
-	}
-	return nil
+	return fault.Wrap(errors.Join(err, f.Sync(), f.Close()), "storing checkpoint")
 }
 
 // endsEmpty reports whether a file has no text or ends with an empty line.

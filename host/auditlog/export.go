@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/store"
+	"assay/registry/fault"
 	"assay/sdk/receipt"
 )
 
@@ -121,10 +121,7 @@ func WriteExport(ctx context.Context, log store.AuditLog, key audit.Public, at t
 	if err == nil {
 		err = w.Flush()
 	}
-	if err != nil {
-		return records, fmt.Errorf("exporting the audit log: %w", err)
-	}
-	return records, nil
+	return records, fault.Wrap(err, "exporting the audit log")
 }
 
 // writeStates writes the stored states in ascending order.

@@ -286,7 +286,8 @@ func TestVerifyPublic(t *testing.T) {
 
 func TestParseKeys(t *testing.T) {
 	t.Parallel()
-	signer, other := NewSigner(bytes.Repeat([]byte{1}, 32)), NewSigner(bytes.Repeat([]byte{2}, 32))
+	signer := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
+	other := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{2}, 32))
 	for name, test := range map[string]struct{ text, reason string }{
 		"of anchors":       {signer.VerifierKey() + "\n", ""},
 		"of trees":         {"# keys\n\n" + signer.TreeKey(0) + "\nverifier key: " + signer.TreeKey(7) + "\n", ""},
@@ -311,7 +312,8 @@ func FuzzOpenExport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _, err = VerifyPublic(t.Context(), export, NewSigner(make([]byte, 32)).Public, nil, time.Now())
+		key := audit.NewSigner(audit.KeyName, make([]byte, 32)).Public
+		_, _, err = VerifyPublic(t.Context(), export, key, nil, time.Now())
 		expect.NoError(t, err)
 	})
 }

@@ -58,8 +58,8 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
 		}
 	}
-	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
-		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, db
+	return &Keeper{Store: s, Signer: audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed),
+		Logger: storetest.Discard(), Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, db
 }
 
 // signAnchor stores an anchor outside the database.

@@ -73,7 +73,7 @@ func TestKeyRotation(t *testing.T) {
 	expect.NoError(t, expect.ErrorOf(verifyExport(t, expect.Value(os.ReadFile(whole))(t), first, nil)))
 
 	// The key that was replaced signs the newest tree.
-	thief := NewSigner(storetest.Ring.SignSeed)
+	thief := audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed)
 	head := expect.Value(k.Signer.OpenTree(expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)))(t)
 	intact := storetest.Value[string](t, db, "SELECT note FROM audit_checkpoints WHERE size = $1 AND chain = 0",
 		head.Size)

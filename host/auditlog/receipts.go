@@ -9,6 +9,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/store"
+	"assay/registry/fault"
 	"assay/sdk/receipt"
 )
 
@@ -49,10 +50,7 @@ func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove
 	if err == nil {
 		text, err = json.Marshal(made)
 	}
-	if err != nil {
-		return nil, false, fmt.Errorf("issuing receipt of %s: %w", ref, err)
-	}
-	return text, made.Proof != nil, nil
+	return text, made.Proof != nil, fault.Wrap(err, "issuing receipt of %s", ref)
 }
 
 // prove returns the proof that a leaf is in the tree of a checkpoint: the newest that a witness has signed, or else the

@@ -296,7 +296,7 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 // Files of hours become files of days with a checkpoint an hour. Anchors are kept.
 func TestCheckpointFilesAreThinned(t *testing.T) {
 	t.Parallel()
-	signer := NewSigner(storetest.Ring.SignSeed)
+	signer := audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed)
 	dir := CheckpointDir(t.TempDir())
 	tree := func(chain int, size int64) string {
 		return expect.Value(signer.SignTree(audit.TreeHead{Chain: chain, Size: size}))(t)

@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
 	"assay/host/audit"
 	"assay/host/installation"
 	"assay/host/store"
+	"assay/registry/fault"
 )
 
 type auditCmd struct {
@@ -26,10 +26,7 @@ func readPublicKey(file string) (audit.Public, error) {
 		return audit.Public{}, err
 	}
 	key, err := audit.ParseKeys(string(text))
-	if err != nil {
-		return key, fmt.Errorf("%s: %w", file, err)
-	}
-	return key, nil
+	return key, fault.Wrap(err, "%s", file)
 }
 
 // readAuditLog calls fn with a snapshot of the audit log. It needs the database's address and nothing else of the

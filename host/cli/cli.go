@@ -110,7 +110,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 			return 2
 		}
 	}
-	t.AsJSON = asksForJSON(command)
+	t.AsJSON = slices.ContainsFunc(command.Selected().Flags, func(f *kong.Flag) bool { // of terminal.Output
+		return f.Name == "json" && f.Target.Bool()
+	})
 	err = command.Run()
 	err = errors.Join(err, t.Failed, with.Close())
 	if errors.As(err, new(terminal.Misuse)) {
@@ -122,13 +124,6 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return 1
 	}
 	return 0
-}
-
-// asksForJSON reports whether a command line has the flag of terminal.Output.
-func asksForJSON(command *kong.Context) bool {
-	return slices.ContainsFunc(command.Selected().Flags, func(f *kong.Flag) bool {
-		return f.Name == "json" && f.Target.Bool()
-	})
 }
 
 // newParser returns the parser of command lines.

@@ -15,6 +15,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/store/postgres"
+	"assay/registry/fault"
 )
 
 type databaseExecCmd struct {
@@ -59,10 +60,7 @@ func (cmd *databaseExecCmd) Run(ctx context.Context, cfg *installation.Config, t
 	program.Env = append(os.Environ(), variables...)
 	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
 	program.WaitDelay = 10 * time.Second
-	if err := program.Run(); err != nil {
-		return fmt.Errorf("running %s: %w", cmd.Command[0], err)
-	}
-	return nil
+	return fault.Wrap(program.Run(), "running %s", cmd.Command[0])
 }
 
 // libpqNames are the environment variables of parameters in a Postgres URL. Others concern only this program's driver.

@@ -20,27 +20,16 @@ const (
 // checkLabels replaces three of its checks: ASCII punctuation, because real names contain underscores; hyphens, because
 // UTS 46 refuses them as third and fourth character ("r3---sn-x.example.com"), while RFC 1123 forbids them only at the
 // edges; and lengths, to report which limit is exceeded.
-var lookup = idna.New(
-	idna.MapForLookup(),
-	idna.Transitional(false),
-	idna.BidiRule(),
-	idna.CheckJoiners(true),
-	idna.CheckHyphens(false),
-	idna.StrictDomainName(false),
-	idna.VerifyDNSLength(false),
-)
+var lookup = profile(false)
 
 // strict is lookup without ASCII punctuation. A decoded internationalised label could otherwise contain a slash, a
 // space, or characters that decompose to ASCII punctuation (U+2260 contains '=').
-var strict = idna.New(
-	idna.MapForLookup(),
-	idna.Transitional(false),
-	idna.BidiRule(),
-	idna.CheckJoiners(true),
-	idna.CheckHyphens(false),
-	idna.StrictDomainName(true),
-	idna.VerifyDNSLength(false),
-)
+var strict = profile(true)
+
+func profile(strict bool) *idna.Profile {
+	return idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true),
+		idna.CheckHyphens(false), idna.StrictDomainName(strict), idna.VerifyDNSLength(false))
+}
 
 func readDomain(text, _ string, facts Facts) (string, error) {
 	host, err := hostOf(text)

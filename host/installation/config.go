@@ -21,6 +21,7 @@ import (
 	"assay/host/web/admin"
 	"assay/host/web/mail"
 	"assay/host/web/operator"
+	"assay/registry/fault"
 )
 
 // Percent is a share that is written as a percentage, such as 1% or 0.5%.
@@ -308,10 +309,7 @@ func (c *Config) SecretPath() string {
 // MakeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as
 // another user. Files that must stay private have their own modes.
 func (c *Config) MakeDataDir() error {
-	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
-		return fmt.Errorf("creating the data directory: %w", err)
-	}
-	return nil
+	return fault.Wrap(os.MkdirAll(c.DataDir, 0o711), "creating the data directory")
 }
 
 // Path returns the path of a file in the data directory.

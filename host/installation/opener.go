@@ -18,6 +18,7 @@ import (
 	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Opener opens lineups in this process, to measure them or to score values without recording them. Layers without a
@@ -195,10 +196,7 @@ func ReadDocument(file string) (registry.LineupDocument, error) {
 		return registry.LineupDocument{}, err
 	}
 	l, err := registry.DecodeLineup(data) // validated when its layers have versions
-	if err != nil {
-		return l, fmt.Errorf("reading lineup: %w", err)
-	}
-	return l, nil
+	return l, fault.Wrap(err, "reading lineup")
 }
 
 // ReadFileOrStdin reads a file, or the standard input if its name is "-".

@@ -15,6 +15,7 @@ import (
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 )
 
 const (
@@ -249,10 +250,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	if err == nil {
 		err = f.load(ctx, a)
 	}
-	if err != nil {
-		return fmt.Errorf("continuing with activation %d: %w", number, err)
-	}
-	return nil
+	return fault.Wrap(err, "continuing with activation %d", number)
 }
 
 // errSuperseded means that another activation was stored while one was being loaded.

@@ -13,6 +13,7 @@ import (
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 )
 
 // Store stores lineups.
@@ -67,10 +68,7 @@ func (in *Installer) Install(ctx context.Context, modules []registry.Module) (up
 			break
 		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("installing layers: %w", err)
-	}
-	return updatable, nil
+	return updatable, fault.Wrap(err, "installing layers")
 }
 
 // publish publishes the built-in layers and returns their default lineup.
@@ -95,10 +93,7 @@ func (in *Installer) publish(ctx context.Context, modules []registry.Module) (*r
 		builtIn.Layers[i].Layer += "@" + version
 		builtIn.Layers[i].Digest = digests[layer.Layer].String()
 	}
-	if err := builtIn.Validate(); err != nil {
-		return nil, fmt.Errorf("installing layers: %w", err)
-	}
-	return &builtIn, nil
+	return &builtIn, fault.Wrap(builtIn.Validate(), "installing layers")
 }
 
 func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocument) (updatable bool, err error) {
@@ -287,8 +282,5 @@ func tryCases(ctx context.Context, source Source, p *openPlugin, item registry.L
 	if err == nil {
 		err = RunCases(ctx, p.Plugin, item.Config, cases)
 	}
-	if err != nil {
-		return fmt.Errorf("running the cases of %s: %w", item.Layer, err)
-	}
-	return nil
+	return fault.Wrap(err, "running the cases of %s", item.Layer)
 }

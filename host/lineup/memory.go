@@ -11,6 +11,7 @@ import (
 
 	"assay/host/internal/durable"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Memory is the activation with the highest number that a host ran. It is kept outside the database, so that write
@@ -37,10 +38,7 @@ func OpenMemory(path string) (*Memory, error) {
 			m.hash, err = registry.ParseDigest(hash)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the last activation of this host from %s: %w", path, err)
-	}
-	return m, nil
+	return m, fault.Wrap(err, "reading the last activation of this host from %s", path)
 }
 
 // RecallMemory is like OpenMemory for a command next to a host: it remembers nothing new.

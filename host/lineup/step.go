@@ -3,11 +3,11 @@ package lineup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 )
 
 // Steps takes the steps that a host may take itself, signed with its own key (see activation.Permit): it ends a canary,
@@ -30,10 +30,7 @@ func (s *Steps) WithdrawCanary(ctx context.Context, revision int64, reason strin
 		}
 		return step{inForce.Document, nil}, nil
 	})
-	if err != nil {
-		return signed, fmt.Errorf("withdrawing the canary, revision %d: %w", revision, err)
-	}
-	return signed, nil
+	return signed, fault.Wrap(err, "withdrawing the canary, revision %d", revision)
 }
 
 // DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now: the
@@ -50,10 +47,7 @@ func (s *Steps) DemoteLayer(ctx context.Context, revision int64, layer, reason s
 		}
 		return step{next, inForce.Canary}, err
 	})
-	if err != nil {
-		return signed, fmt.Errorf("moving layer %s to shadow: %w", layer, err)
-	}
-	return signed, nil
+	return signed, fault.Wrap(err, "moving layer %s to shadow", layer)
 }
 
 // demoted returns a lineup with a layer moved to shadow.

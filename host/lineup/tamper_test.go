@@ -77,7 +77,7 @@ func (x *tampered) start(t *testing.T, m *Memory) (score string, refused error) 
 // verify returns what `assay audit verify` finds.
 func (x *tampered) verify(t *testing.T) error {
 	t.Helper()
-	key := auditlog.NewSigner(storetest.Ring.SignSeed).Public
+	key := audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed).Public
 	_, broken, err := auditlog.Verify(t.Context(), x.store, key, trust, nil)
 	expect.NoError(t, err)
 	inForce, _ := x.verifier.Current(t.Context())

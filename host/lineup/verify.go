@@ -11,6 +11,7 @@ import (
 
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 )
 
 // Records provides stored activations and lineups. Nothing that it returns is trusted before a Verifier has verified
@@ -134,10 +135,7 @@ func (v *Verifier) Document(ctx context.Context, l activation.Lineup) (registry.
 		return registry.LineupDocument{}, err
 	}
 	document, err := registry.OpenLineup(text, l.Hash)
-	if err != nil {
-		return document, fmt.Errorf("revision %d: %w", l.Revision, err)
-	}
-	return document, nil
+	return document, fault.Wrap(err, "revision %d", l.Revision)
 }
 
 // checkPlace verifies that an activation is later than the one that this host ran, and that its key may sign the step

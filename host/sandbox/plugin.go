@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Plugin is a module that is ready to score. It is safe for concurrent use until it is closed.
@@ -142,10 +142,7 @@ func (p *Plugin) restore(in *instance, trapped bool) bool {
 // Close releases the plugin's instances and code. It must not be called during a call of Score.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.pool.close()
-	if err := p.unload(ctx); err != nil {
-		return fmt.Errorf("closing plugin %s: %w", p.module.Ref(), err)
-	}
-	return nil
+	return fault.Wrap(p.unload(ctx), "closing plugin %s", p.module.Ref())
 }
 
 // unload closes the compiled module too: the shared cache would keep its code until then.

@@ -17,6 +17,7 @@ import (
 
 	"assay/host/sandbox/meter"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Config configures a Sandbox.
@@ -84,15 +85,8 @@ func (s *Sandbox) Prepare(ctx context.Context, m registry.Module) error {
 	return nil
 }
 
-func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
-	p, err := s.tryOpen(ctx, m, shared)
-	if err != nil {
-		return nil, fmt.Errorf("opening plugin %s: %w", m.Ref(), err)
-	}
-	return p, nil
-}
-
-func (s *Sandbox) tryOpen(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
+func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool) (p *Plugin, err error) {
+	defer fault.WrapAll(&err, "opening plugin %s", m.Ref())
 	name := s.cache.name(m, limitsOf(m))
 	metered, code, err := s.compile(ctx, m, name)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"assay/host/sandbox/linear"
 	"assay/host/sandbox/meter"
+	"assay/registry/fault"
 )
 
 // snapshotter takes a snapshot of each instance of one plugin after its initialisation, from which the instance is
@@ -59,10 +60,7 @@ func (in *instance) snapshot(s *snapshotter) error {
 		}
 		in.globals = append(in.globals, savedGlobal{g, g.Get()})
 	}
-	if err := errors.Join(in.memory.Bind(in.module), in.memory.Snapshot()); err != nil {
-		return fmt.Errorf("taking a snapshot: %w", err)
-	}
-	return nil
+	return fault.Wrap(errors.Join(in.memory.Bind(in.module), in.memory.Snapshot()), "taking a snapshot")
 }
 
 // restore undoes the writes of a call, and the growth of its memory. After an error the instance must be replaced.

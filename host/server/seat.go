@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"assay/registry/fault"
 )
 
 // seat is the place of the one host that a data directory has: a file that names it, with a lock that ends with the
@@ -72,8 +74,5 @@ func noteHost(ctx context.Context, h *host) (part, error) {
 	if err == nil {
 		_, err = h.seat.file.WriteAt([]byte(h.id+onThisMachine()), 0)
 	}
-	if err != nil {
-		err = fmt.Errorf("noting that a host runs: %w", err)
-	}
-	return part{}, err
+	return part{}, fault.Wrap(err, "noting that a host runs")
 }

@@ -157,7 +157,7 @@ type headRow struct {
 }
 
 // head returns an error if the hash in the row was altered to another length, because the conversion would panic.
-func (r headRow) head() (audit.Head, error) {
+func (r headRow) head() (audit.Head, *audit.BreakError) {
 	if len(r.Hash) != len(audit.Hash{}) {
 		return audit.Head{}, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
 			Reason: "the head's hash is not 32 bytes long"}
@@ -211,9 +211,8 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	}
 	var damaged Damaged
 	for _, r := range rows {
-		head, err := r.head()
-		var broken *audit.BreakError
-		if errors.As(err, &broken) {
+		head, broken := r.head()
+		if broken != nil {
 			damaged = append(damaged, broken)
 			continue
 		}

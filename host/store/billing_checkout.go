@@ -169,11 +169,8 @@ func (s *Store) pay(c *checkoutRow) (*string, error) {
 func (s *Store) findCheckout(ctx context.Context, where string, args ...any) (*checkoutRow, error) {
 	var c checkoutRow
 	err := s.db.NewSelect().Model(&c).ColumnExpr("c.*, c::text AS version").Where(where, args...).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, billing.ErrNoCheckout
-	}
 	if err != nil {
-		return nil, err
+		return nil, orElse(err, billing.ErrNoCheckout)
 	}
 	return &c, nil
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -74,10 +72,7 @@ func (s *Store) NewestCosigned(ctx context.Context, chain int, size int64) (note
 // checkpoint returns the checkpoint that a query selects, or "".
 func (s *Store) checkpoint(ctx context.Context, query string, args ...any) (note string, err error) {
 	err = s.db.NewRaw(query, args...).Scan(ctx, &note)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return note, wrap(err, "reading the checkpoint of audit chain %d", args[0])
+	return note, wrap(orElse(err, nil), "reading the checkpoint of audit chain %d", args[0])
 }
 
 // KeepCosignature adds the signature lines of a witness to the checkpoint of a chain's tree with size leaves. It does

@@ -58,8 +58,7 @@ func (s *Store) searchChecks(ctx context.Context, c check.Caller, q decision.Que
 		}
 		// The page is full and there are, or may be, more.
 		if len(page.Checks) == q.Limit && i+1 < len(rows) || row.Number == reads {
-			next := decision.Cursor{At: row.RecordedAt, Ref: row.Ref}.String()
-			page.Next = &next
+			page.Next = new(decision.Cursor{At: row.RecordedAt, Ref: row.Ref}.String())
 			break
 		}
 	}

@@ -71,11 +71,7 @@ type Step struct {
 // progress before each. Hosts that serve meanwhile refuse checks. It fails with ErrNoCitus.
 func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (steps []Step,
 	err error) {
-	cfg, err := connConfig(s.direct)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := dial(ctx, s.direct)
 	if err == nil {
 		defer conn.Close(context.WithoutCancel(ctx))
 		steps, err = distribute(ctx, conn, dry, progress)

@@ -185,9 +185,7 @@ func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) erro
 	if err != nil {
 		return err
 	}
-	for node, found := range second {
-		links[node] = found
-	}
+	maps.Copy(links, second)
 	neighbours := map[int][]neighbour{}
 	for _, i := range subjects {
 		neighbours[i] = r.neighbours(r.subjects[i], via[i], links)
@@ -356,38 +354,33 @@ func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[
 
 // sightings returns customers' observations of each node.
 func (r *graphReader) sightings(ctx context.Context, nodes []string) (map[string][]observed, error) {
-	var rows []observed
-	found := map[string][]observed{}
-	if len(nodes) == 0 {
-		return found, nil
-	}
-	err := r.store.db.NewRaw(`SELECT node, account, checks, blocked, label, first_seen, last_seen,
+	return ofNodes(ctx, r, nodes, func(o observed) []byte { return o.Node },
+		`SELECT node, account, checks, blocked, label, first_seen, last_seen,
 			CASE WHEN last_seen > ?4 THEN recent END AS recent
-		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), graphAccount(publicAccount), r.oldest,
-		maxCustomers, r.now.Add(-24*time.Hour)).Scan(ctx, &rows)
-	for _, row := range rows {
-		found[string(row.Node)] = append(found[string(row.Node)], row)
-	}
-	return found, err
+		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, maxCustomers, r.now.Add(-24*time.Hour))
 }
 
 // links returns the links of each node.
 func (r *graphReader) links(ctx context.Context, nodes []string) (map[string][]linked, error) {
-	var rows []linked
-	found := map[string][]linked{}
+	return ofNodes(ctx, r, nodes, func(l linked) []byte { return l.Node },
+		"SELECT node, other, account, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?, ?)", maxLinks, linksShare)
+}
+
+// ofNodes returns the rows of a statement by node. Its first arguments are the nodes, the account of callers without a
+// key and r.oldest.
+func ofNodes[T any](ctx context.Context, r *graphReader, nodes []string, nodeOf func(T) []byte, statement string,
+	args ...any) (map[string][]T, error) {
+	found := map[string][]T{}
 	if len(nodes) == 0 {
 		return found, nil
 	}
-	err := r.store.db.NewRaw("SELECT node, other, account, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?, ?)",
-		distinctNodes(nodes), graphAccount(publicAccount), r.oldest, maxLinks, linksShare).Scan(ctx, &rows)
+	slices.Sort(nodes)
+	distinct := column(slices.Compact(nodes), func(node string) []byte { return []byte(node) })
+	var rows []T
+	err := r.store.db.NewRaw(statement, append([]any{pgdialect.Array(distinct), graphAccount(publicAccount), r.oldest},
+		args...)...).Scan(ctx, &rows)
 	for _, row := range rows {
-		found[string(row.Node)] = append(found[string(row.Node)], row)
+		found[string(nodeOf(row))] = append(found[string(nodeOf(row))], row)
 	}
 	return found, err
-}
-
-// distinctNodes returns each node once, as an argument of a statement.
-func distinctNodes(nodes []string) any {
-	slices.Sort(nodes)
-	return pgdialect.Array(column(slices.Compact(nodes), func(node string) []byte { return []byte(node) }))
 }

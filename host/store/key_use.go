@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -57,13 +55,10 @@ func (s *Store) SaveKeyUses(ctx context.Context) error {
 func (s *Store) saveKeyUse(ctx context.Context, key string, use keyUse) error {
 	var chain int
 	err := s.db.NewRaw("SELECT chain FROM accounts WHERE id = ?", use.account).Scan(ctx, &chain)
-	if errors.Is(err, sql.ErrNoRows) { // the key is gone too
-		return nil
-	}
 	if err == nil {
 		_, err = s.db.NewRaw(`INSERT INTO key_uses AS u (chain, key_id, used_at) VALUES (?, ?, ?)
 			ON CONFLICT (chain, key_id) DO UPDATE SET used_at = greatest(u.used_at, EXCLUDED.used_at)`,
 			chain, key, use.at).Exec(ctx)
 	}
-	return err
+	return orElse(err, nil) // without the account, the key is gone too
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,12 +99,7 @@ func (p *pending) caller() check.Caller { return p.records[0].Caller }
 
 // hasEvent reports whether the call writes a webhook event.
 func (p *pending) hasEvent() bool {
-	for i := range p.rows {
-		if p.rows[i].payload != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.rows, func(r row) bool { return r.payload != nil })
 }
 
 var _ check.Ledger = (*Ledger)(nil)

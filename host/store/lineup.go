@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -112,11 +110,8 @@ func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err
 	}
 	last = &activated{}
 	err = s.db.NewRaw("SELECT id, signed FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, last)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", false, nil
-	case err != nil:
-		return "", false, fmt.Errorf("reading the last activation: %w", err)
+	if err != nil {
+		return "", false, wrap(orElse(err, nil), "reading the last activation")
 	}
 	s.activated.Store(last)
 	return last.Signed, true, nil
@@ -148,9 +143,8 @@ func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, erro
 func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	var row revisionRow
 	err := query(s.db, "lineup_revision", named{"revision": revision}).Scan(ctx, &row)
-	err = orElse(err, registry.ErrNoRevision)
 	if err != nil {
-		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", err)
+		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", orElse(err, registry.ErrNoRevision))
 	}
 	return row.revision()
 }

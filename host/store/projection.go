@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -42,10 +43,8 @@ const (
 
 // NewProjection returns a projection. Run starts it.
 func (s *Store) NewProjection(cfg ProjectionConfig) *Projection {
-	p := &Projection{store: s, interval: cfg.Interval, onApplied: cfg.OnApplied, hint: make(chan struct{}, 1)}
-	if p.interval == 0 {
-		p.interval = 200 * time.Millisecond
-	}
+	p := &Projection{store: s, interval: cmp.Or(cfg.Interval, 200*time.Millisecond), onApplied: cfg.OnApplied,
+		hint: make(chan struct{}, 1)}
 	if p.onApplied == nil {
 		p.onApplied = func(int, time.Duration) {}
 	}

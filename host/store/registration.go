@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/uptrace/bun"
 
@@ -18,11 +15,8 @@ func (s *Store) Registration(ctx context.Context, domain string) (r registration
 		FROM registrations WHERE domain = ?`, s.registrationKey(domain)).
 		Scan(ctx, &r.Outcome, &created, &expires, &changed, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch,
 			&r.Failures)
-	if errors.Is(err, sql.ErrNoRows) {
-		return registration.Record{}, false, nil
-	}
 	if err != nil {
-		return registration.Record{}, false, fmt.Errorf("reading a registration: %w", err)
+		return registration.Record{}, false, wrap(orElse(err, nil), "reading a registration")
 	}
 	r.Created, r.Expires, r.Changed = created.UTC(), expires.UTC(), changed.UTC()
 	r.Fetched, r.NextFetch = r.Fetched.UTC(), r.NextFetch.UTC()

@@ -16,10 +16,8 @@ import (
 	"assay/host/customer/privacy"
 )
 
-const (
-	// A record dated later than this after the host's time is considered to be in the future.
-	maxClockSkew = 24 * time.Hour
-)
+// A record dated later than maxClockSkew after the host's time is considered to be in the future.
+const maxClockSkew = 24 * time.Hour
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
 // newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as

@@ -60,8 +60,7 @@ func (s *Store) openReview(ref string, c reviewColumns) (*privacy.Review, error)
 		if err != nil {
 			return nil, fmt.Errorf("opening the review of %s: %w", ref, err)
 		}
-		text := string(finding)
-		r.Finding = &text
+		r.Finding = new(string(finding))
 	}
 	return r, nil
 }

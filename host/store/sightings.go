@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/internal/internet"
 )
 
 // sightings adds up contributions to the reputation graph.
@@ -194,16 +195,8 @@ func observedParents(facts entity.Facts) []entity.Parent {
 		}
 	}
 	for _, text := range append(values(facts["dns.a"]), values(facts["dns.aaaa"])...) {
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
-		bits := 24
-		if addr.Is6() {
-			bits = 48
-		}
-		if network, err := addr.Prefix(bits); err == nil {
-			add("network", network.String())
+		if addr, err := netip.ParseAddr(text); err == nil {
+			add("network", internet.Network(netip.PrefixFrom(addr, addr.BitLen())).String())
 		}
 	}
 	return parents

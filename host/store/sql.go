@@ -6,12 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
+
+	"assay/registry/fault"
 )
 
 // statements are the files of the folder sql.
@@ -70,12 +71,7 @@ func (c columns) json() string {
 }
 
 // wrap says what failed, as a gerund phrase, if err is not nil.
-func wrap(err error, doing string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(doing+": %w", append(args, err)...)
-}
+func wrap(err error, doing string, args ...any) error { return fault.Wrap(err, doing, args...) }
 
 // orElse returns otherwise if err says that there is no row.
 func orElse(err, otherwise error) error {

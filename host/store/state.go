@@ -70,12 +70,12 @@ func (s *Store) ChainStates(ctx context.Context) ([]ChainState, error) {
 		if r.RecordedAt != nil {
 			c.At = *r.RecordedAt
 		}
-		_, err := r.head()
+		_, broken := r.head()
 		switch n := len(states); {
 		case n > 0 && states[n-1].Chain == r.Chain:
 			c.Damage = "it has more than one head"
 			states = states[:n-1]
-		case err != nil:
+		case broken != nil:
 			c.Damage = "its head's hash is not 32 bytes long"
 		case r.Seq > 0 && r.Same == nil:
 			c.Damage = "its last record is missing"

@@ -106,8 +106,7 @@ func (p subject) reference() *string {
 	if p.pseudonym == nil {
 		return nil
 	}
-	name := privacy.Reference(p.pseudonym)
-	return &name
+	return new(privacy.Reference(p.pseudonym))
 }
 
 // findSubject resolves the selector of a request. It fails with privacy.ErrUnknownSubject if it names a check that the

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -137,11 +135,8 @@ func (s *Store) openPart(ctx context.Context, r requester, id, after string) (js
 	var sealed []byte
 	err := query(s.db, "export_part", named{"chain": r.Chain, "id": id, "account": r.AccountID,
 		"after": s.partName(r, after), "oldest": s.now().Add(-privacy.KeepExport)}).Scan(ctx, &sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, privacy.ErrNoExport
-	}
 	if err != nil {
-		return nil, err
+		return nil, orElse(err, privacy.ErrNoExport)
 	}
 	return s.keys.Open(sealed, partContext(id, after))
 }

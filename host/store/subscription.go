@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -75,11 +74,8 @@ func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.D
 	until := s.now().UTC().Add(lease).Truncate(time.Microsecond) // as Postgres stores it
 	args := named{"name": name, "now": s.now().UTC(), "until": until}
 	err := query(s.db, "claim_subscription", args).Scan(ctx, &r)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("claiming subscription: %w", err)
+		return nil, wrap(orElse(err, nil), "claiming subscription")
 	}
 	url, err := s.keys.Open(r.SealedURL, urlContext(r.Name))
 	if err != nil {

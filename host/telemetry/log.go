@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"assay/host/customer/privacy"
-
 	"gopkg.in/natefinch/lumberjack.v2"
+
+	"assay/host/customer/privacy"
+	"assay/registry/fault"
 )
 
 // A rotated file is deleted maxLogDays after its last line. Its first line can be a day older than that, and the
@@ -116,10 +117,7 @@ func (l *LogFile) RotateIfDue(now time.Time) error {
 		return nil
 	}
 	// A file whose first line is unreadable or from the future has no known age, so it is rotated too.
-	if err := l.file.Rotate(); err != nil {
-		return fmt.Errorf("rotating log: %w", err)
-	}
-	return nil
+	return fault.Wrap(l.file.Rotate(), "rotating log")
 }
 
 // Close writes the remaining lines and closes the file.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Activation is the complete state of what scores from one moment on: a canary starts, changes and ends by an
@@ -161,10 +162,7 @@ func Parse(text string) (Activation, error) {
 	if err == nil && a.Text() != text {
 		err = errors.New("it is not in the canonical form")
 	}
-	if err != nil {
-		return Activation{}, fmt.Errorf("reading activation: %w", err)
-	}
-	return a, nil
+	return a, fault.Wrap(err, "reading activation")
 }
 
 func parse(text string) (a Activation, err error) {
@@ -267,8 +265,5 @@ func sign(a Activation, text string, signer note.Signer) (string, error) {
 // SignNote returns a text as a signed note (C2SP signed-note). The error says what the text is.
 func SignNote(what, text string, signer note.Signer) (string, error) {
 	signed, err := note.Sign(&note.Note{Text: text}, signer)
-	if err != nil {
-		return "", fmt.Errorf("signing %s: %w", what, err)
-	}
-	return string(signed), nil
+	return string(signed), fault.Wrap(err, "signing %s", what)
 }

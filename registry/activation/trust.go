@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Role is what a key may sign.
@@ -292,10 +293,7 @@ func NewKey(name string, seed []byte) (Key, error) {
 	private := fmt.Sprintf("PRIVATE+KEY+%s+%s+%s", name, hash,
 		base64.StdEncoding.EncodeToString(append([]byte{keyAlgorithm}, seed...)))
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		return Key{}, fmt.Errorf("making a key: %w", err)
-	}
-	return Key{signer, verifier, private}, nil
+	return Key{signer, verifier, private}, fault.Wrap(err, "making a key")
 }
 
 // ParseKey reads a private key in the format of signed-note tools.

@@ -28,6 +28,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Media types of a plugin's artifact.
@@ -165,10 +166,7 @@ func (o Options) Push(ctx context.Context, r Reference, m registry.Module, notes
 	if err == nil {
 		manifest, err = o.push(ctx, r, m, notes)
 	}
-	if err != nil {
-		return r, "", fmt.Errorf("pushing to %s: %w", r, err)
-	}
-	return r, manifest, nil
+	return r, manifest, fault.Wrap(err, "pushing to %s", r)
 }
 
 func (o Options) push(ctx context.Context, r Reference, m registry.Module, notes registry.Notes) (string, error) {

@@ -13,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // Found is a plugin in a registry. Its module has not been read yet.
@@ -29,15 +30,8 @@ type Found struct {
 
 // Find returns the plugin that a reference names, and the notes of the given kinds about it. It fails with a
 // registry.Refusal.
-func (o Options) Find(ctx context.Context, r Reference, kinds ...registry.NoteKind) (*Found, error) {
-	found, err := o.find(ctx, r, kinds)
-	if err != nil {
-		return nil, fmt.Errorf("pulling %s: %w", r, err)
-	}
-	return found, nil
-}
-
-func (o Options) find(ctx context.Context, r Reference, kinds []registry.NoteKind) (*Found, error) {
+func (o Options) Find(ctx context.Context, r Reference, kinds ...registry.NoteKind) (found *Found, err error) {
+	defer fault.WrapAll(&err, "pulling %s", r)
 	if r.ref.Reference == "" {
 		return nil, errors.New("give a tag or a digest")
 	}
@@ -53,7 +47,7 @@ func (o Options) find(ctx context.Context, r Reference, kinds []registry.NoteKin
 	if err != nil {
 		return nil, err
 	}
-	found := &Found{Name: artifact.Annotations[ocispec.AnnotationTitle],
+	found = &Found{Name: artifact.Annotations[ocispec.AnnotationTitle],
 		Version: artifact.Annotations[ocispec.AnnotationVersion], Manifest: subject.Digest.String(),
 		Notes: map[registry.NoteKind][]string{}, repo: repo, layer: layer}
 	if _, err := r.named(found.Name, found.Version); err != nil {
@@ -81,10 +75,7 @@ func (f *Found) Module(ctx context.Context) (registry.Module, error) {
 		err = registry.Refuse(registry.OtherName, "the manifest in the registry says %s@%s, and the module %s", f.Name,
 			f.Version, m.Ref())
 	}
-	if err != nil {
-		return m, fmt.Errorf("pulling %s@%s: %w", f.Name, f.Version, err)
-	}
-	return m, nil
+	return m, fault.Wrap(err, "pulling %s@%s", f.Name, f.Version)
 }
 
 // fetchManifest reads a manifest by its tag or digest.

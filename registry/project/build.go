@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 // MissingTool means that a language's compiler is not installed.
@@ -24,22 +25,15 @@ func (e *MissingTool) Error() string { return fmt.Sprintf("%s was not found: %s"
 // Build compiles the layer in folder dir with its language's own compiler, and packs the folder's manifest.json and
 // cases.jsonl into it. First it writes the constants of the manifest's signals, if they changed. The same source and
 // compiler give the same bytes in every folder. The error is a *MissingTool if the compiler is not installed.
-func Build(ctx context.Context, dir string) ([]byte, error) {
+func Build(ctx context.Context, dir string) (wasm []byte, err error) {
+	defer fault.WrapAll(&err, "building layer")
 	language, err := LanguageOf(dir)
 	if err == nil {
 		err = refreshSignals(dir, language)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("building layer: %w", err)
+		return nil, err
 	}
-	wasm, err := build(ctx, dir, language)
-	if err != nil {
-		return nil, fmt.Errorf("building layer: %w", err)
-	}
-	return wasm, nil
-}
-
-func build(ctx context.Context, dir string, language Language) ([]byte, error) {
 	if language == Go {
 		if _, err := find("go", "install Go 1.24 or later, https://go.dev/dl"); err != nil {
 			return nil, err
@@ -67,8 +61,7 @@ func build(ctx context.Context, dir string, language Language) ([]byte, error) {
 			return nil, fmt.Errorf("running %s: %w\n%s", filepath.Base(command[0]), err, bytes.TrimSpace(text))
 		}
 	}
-	wasm, err := os.ReadFile(out)
-	if err != nil {
+	if wasm, err = os.ReadFile(out); err != nil {
 		return nil, err
 	}
 	return registry.Pack(wasm, manifest, cases)

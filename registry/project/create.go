@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"assay/registry"
+	"assay/registry/fault"
 	"assay/sdk"
 )
 
@@ -49,10 +50,7 @@ func Create(dir, name string, language Language, empty bool) ([]string, error) {
 	if err == nil {
 		paths, err = write(dir, files)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("creating layer %q: %w", name, err)
-	}
-	return paths, nil
+	return paths, fault.Wrap(err, "creating layer %q", name)
 }
 
 // Update writes the SDK of this version to the layer's folder dir, and the constants of the manifest's signals, unless
@@ -74,10 +72,7 @@ func Update(dir string) ([]string, error) {
 	if err == nil {
 		paths, err = write(dir, files)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("updating the SDK of a layer: %w", err)
-	}
-	return paths, nil
+	return paths, fault.Wrap(err, "updating the SDK of a layer")
 }
 
 // write writes files to the folder dir, and returns their paths, sorted.

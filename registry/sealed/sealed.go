@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"assay/registry/fault"
 )
 
 // Folder is a folder of sealed files. It is safe for concurrent use, also by several processes.
@@ -165,8 +167,5 @@ func (f *Folder) prune(latest string) error {
 			total -= info.Size()
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("pruning sealed files: %w", err)
-	}
-	return nil
+	return fault.Wrap(errors.Join(errs...), "pruning sealed files")
 }

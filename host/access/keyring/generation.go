@@ -18,6 +18,7 @@ import (
 
 	"assay/host/internal/durable"
 	"assay/host/internal/private"
+	"assay/registry/fault"
 )
 
 // Generation is a master secret and the keys derived from it for signing and encrypting. From a given time, it replaces
@@ -151,10 +152,7 @@ func (r *Ring) open(which int, what string, sealed []byte, context string) (plai
 		plain, err = g.ciphers[which].Open(nil, nil, sealed, []byte(context))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("opening sealed %s: %w", what, err)
-	}
-	return plain, nil
+	return plain, fault.Wrap(err, "opening sealed %s", what)
 }
 
 // try calls open with the generation whose prefix a value has and the rest of the value. If that fails, it tries the
@@ -197,14 +195,8 @@ func RemoveGeneration(path string, number int) error {
 }
 
 // edit replaces the lines of a secret file.
-func edit(path string, change func([]line) ([]line, error)) error {
-	if err := replace(path, change); err != nil {
-		return fmt.Errorf("changing secret file: %w", err)
-	}
-	return nil
-}
-
-func replace(path string, change func([]line) ([]line, error)) error {
+func edit(path string, change func([]line) ([]line, error)) (err error) {
+	defer fault.WrapAll(&err, "changing secret file")
 	text, err := private.Read(path)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 
 	"assay/host/internal/durable"
 	"assay/host/internal/private"
+	"assay/registry/fault"
 )
 
 // Ring is the set of derived keys. All hosts that share a database must have the same keys. The keys in its fields
@@ -61,10 +62,7 @@ func Load(path string) (*Ring, error) {
 			err = ring.add(l)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("deriving keys: %w", err)
-	}
-	return ring, nil
+	return ring, fault.Wrap(err, "deriving keys")
 }
 
 // Create is like Load, but creates a file that does not exist, with a new secret.
@@ -165,10 +163,7 @@ func (r *Ring) OpenAnswer(sealed, request []byte, context string) ([]byte, error
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("opening sealed answer: %w", err)
-	}
-	return answer, nil
+	return answer, fault.Wrap(err, "opening sealed answer")
 }
 
 func (g Generation) answerCipher(request []byte, context string) (cipher.AEAD, error) {

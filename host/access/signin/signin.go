@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"assay/host/internal/internet"
 )
 
 const (
@@ -150,11 +152,7 @@ func NewOrigin(userAgent string, client netip.Prefix) Origin {
 		}
 	}
 	if client.IsValid() {
-		bits := 48
-		if client.Addr().Is4() {
-			bits = 24
-		}
-		o.Network = netip.PrefixFrom(client.Addr(), min(bits, client.Bits())).Masked().String()
+		o.Network = internet.Network(client).String()
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
+	"assay/registry/fault"
 )
 
 // ErrContradicted means that a witness cosigned a tree that is not the beginning of the submitted one: the log has
@@ -67,17 +68,9 @@ func NewClient(prefix string, verifier Verifier, client *http.Client) *Client {
 // Cosign submits a checkpoint and returns the lines of the witness's signatures, which may follow the checkpoint. prove
 // returns the proof that the tree of the first old leaves is the beginning of the checkpoint's. The error is
 // ErrContradicted or an *AheadError if the witness knows another tree.
-func (c *Client) Cosign(ctx context.Context, checkpoint string, prove func(old int64) ([]audit.Hash, error)) (string,
-	error) {
-	lines, err := c.cosign(ctx, checkpoint, prove)
-	if err != nil {
-		return "", fmt.Errorf("asking witness %s: %w", c.verifier.name, err)
-	}
-	return lines, nil
-}
-
-func (c *Client) cosign(ctx context.Context, checkpoint string, prove func(old int64) ([]audit.Hash, error)) (string,
-	error) {
+func (c *Client) Cosign(ctx context.Context, checkpoint string, prove func(old int64) ([]audit.Hash, error)) (
+	lines string, err error) {
+	defer fault.WrapAll(&err, "asking witness %s", c.verifier.name)
 	text, _, _ := strings.Cut(checkpoint, "\n\n")
 	_, head, err := parseHead(text + "\n")
 	if err != nil {

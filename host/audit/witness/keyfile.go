@@ -14,19 +14,13 @@ import (
 
 	"assay/host/internal/durable"
 	"assay/host/internal/private"
+	"assay/registry/fault"
 )
 
 // OpenKey returns the key in the directory of a witness, and creates one if there is none. A directory keeps its name:
 // one private key must not sign under two names. The error is ErrLocked if another process uses the directory.
-func OpenKey(dir, name string) (*Key, error) {
-	key, err := openKey(dir, name)
-	if err != nil {
-		return nil, fmt.Errorf("opening key: %w", err)
-	}
-	return key, nil
-}
-
-func openKey(dir, name string) (key *Key, err error) {
+func OpenKey(dir, name string) (key *Key, err error) {
+	defer fault.WrapAll(&err, "opening key")
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"assay/host/audit"
+	"assay/registry/fault"
 )
 
 // ErrLocked means that another process uses the directory of a witness.
@@ -54,8 +55,5 @@ func readState(path, origin string) (audit.TreeHead, error) {
 	if err == nil && (!ok || stored != origin) {
 		err = fmt.Errorf("the file is not a checkpoint of %s", origin)
 	}
-	if err != nil {
-		return audit.TreeHead{}, fmt.Errorf("reading state %s: %w", path, err)
-	}
-	return head, nil
+	return head, fault.Wrap(err, "reading state %s", path)
 }

@@ -55,8 +55,7 @@ func Forecast(used int, counts []Count, now time.Time) *int {
 	}
 	end := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	rest := float64(checks) / float64(days) * end.Sub(now).Hours() / 24
-	n := used + int(math.Round(rest))
-	return &n
+	return new(used + int(math.Round(rest)))
 }
 
 // Span is how many checks an account made on a day or in an hour (UTC), by verdict.

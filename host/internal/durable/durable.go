@@ -3,11 +3,12 @@ package durable
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"assay/registry/fault"
 )
 
 // WriteFile replaces a file with one that only its owner can read. When it returns, the content and the name are on
@@ -30,11 +31,7 @@ func CreateFile(path string, content []byte) error {
 
 // write writes a file, to which put gives its name.
 func write(path string, content []byte, put func(from, to string) error) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing %s: %w", path, err)
-		}
-	}()
+	defer fault.WrapAll(&err, "writing %s", path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err

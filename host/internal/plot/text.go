@@ -6,6 +6,14 @@ import (
 	"strings"
 )
 
+// Thousands separates the thousands of a number in digits with commas.
+func Thousands(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
 // Pair is a labelled count before and after a change.
 type Pair struct {
 	Label         string

@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"assay/host/entity"
+	"assay/registry/fault"
 	"assay/sdk"
 )
 
@@ -88,10 +89,7 @@ func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, e
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return rows, bad, fmt.Errorf("reading rows: line %d is longer than %d bytes", n+1, maxLine)
 	}
-	if err := lines.Err(); err != nil {
-		return rows, bad, fmt.Errorf("reading rows after line %d: %w", n, err)
-	}
-	return rows, bad, nil
+	return rows, bad, fault.Wrap(lines.Err(), "reading rows after line %d", n)
 }
 
 func parseRow(line []byte, defaultType entity.Type) (Row, error) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"assay/host/check"
+	"assay/host/internal/plot"
 )
 
 // WriteText writes the report as plain text.
@@ -316,13 +317,7 @@ func (i Interval) fixed(digits int) string { return i.format(Number.fixed, digit
 func (i Interval) percent(digits int) string { return i.format(Number.percent, digits) }
 
 // count formats a number with thousands separators.
-func count(n int) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func count(n int) string { return plot.Thousands(strconv.Itoa(n)) }
 
 // printable quotes s if it contains characters that are unsafe to print.
 func printable(s string) string {

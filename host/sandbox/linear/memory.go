@@ -15,6 +15,8 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"assay/registry/fault"
 )
 
 // pageSize is the size of a WebAssembly page (WebAssembly 2.0, section 4.2.8).
@@ -136,10 +138,7 @@ func (m *Memory) Restore() error {
 		copy(m.reservation.bytes(m.size), m.image.content)
 		return nil
 	}
-	if err := m.reservation.restore(m.image.file); err != nil {
-		return fmt.Errorf("restoring a guest's memory: %w", err)
-	}
-	return nil
+	return fault.Wrap(m.reservation.restore(m.image.file), "restoring a guest's memory")
 }
 
 // shrink gives up the memory beyond size. If the guest grows the memory again, it reads zeros there.

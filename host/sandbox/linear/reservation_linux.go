@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"assay/registry/fault"
 )
 
 // defaultMaxCopied is the size up to which copying the whole image takes about as long as looking up dirty pages
@@ -49,10 +51,7 @@ func (r *reservation) bytes(size uint64) []byte { return r.all[:size:size] }
 // clear makes the bytes from start to end, which lie behind any image, read as zeros, and returns them to the kernel.
 // Both are multiples of a WebAssembly page.
 func (r *reservation) clear(start, end uint64) error {
-	if err := unix.Madvise(r.all[start:end], unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("madvise: %w", err)
-	}
-	return nil
+	return fault.Wrap(unix.Madvise(r.all[start:end], unix.MADV_DONTNEED), "madvise")
 }
 
 // mapImage maps f copy-on-write over the start of the range.
@@ -88,10 +87,7 @@ func (r *reservation) restore(f *imageFile) error {
 
 // discardPages drops all private pages of the mapped image, so the next access reads the image again (madvise(2)).
 func (r *reservation) discardPages(f *imageFile) error {
-	if err := unix.Madvise(r.all[:len(f.view)], unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("madvise: %w", err)
-	}
-	return nil
+	return fault.Wrap(unix.Madvise(r.all[:len(f.view)], unix.MADV_DONTNEED), "madvise")
 }
 
 // enter and leave surround a call of the guest.

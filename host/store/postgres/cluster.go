@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"assay/registry/fault"
 )
 
 // Cluster is one process's use of the private Postgres of a data directory. Its methods may be called concurrently.
@@ -45,15 +47,8 @@ type Cluster struct {
 //
 // It waits, until ctx ends, while another process starts or stops the same Postgres and while Postgres recovers from a
 // crash. It fails with ErrNotInstalled if there is no Postgres to run.
-func Open(ctx context.Context, cfg Config) (*Cluster, error) {
-	c, err := open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("opening the database of %s: %w", cfg.Dir, err)
-	}
-	return c, nil
-}
-
-func open(ctx context.Context, cfg Config) (*Cluster, error) {
+func Open(ctx context.Context, cfg Config) (c *Cluster, err error) {
+	defer fault.WrapAll(&err, "opening the database of %s", cfg.Dir)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -93,7 +88,7 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 		users.release()
 		return nil, err
 	}
-	c := &Cluster{dir: dir, config: cfg, log: cfg.Logger, users: users}
+	c = &Cluster{dir: dir, config: cfg, log: cfg.Logger, users: users}
 	if err := c.join(ctx, alone); err != nil {
 		// ctx may have ended, but a Postgres without users must not keep running.
 		rescue, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
@@ -223,10 +218,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	c.closed = true
 	c.stopTending()
 	c.tending.Wait()
-	if err := c.closeOnce(ctx); err != nil {
-		return fmt.Errorf("closing the database of %s: %w", c.dir, err)
-	}
-	return nil
+	return fault.Wrap(c.closeOnce(ctx), "closing the database of %s", c.dir)
 }
 
 func (c *Cluster) closeOnce(ctx context.Context) error {

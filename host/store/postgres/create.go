@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"assay/host/internal/durable"
+	"assay/registry/fault"
 )
 
 // settings are appended to a new cluster's postgresql.conf, where operators may edit them. Errors are logged without
@@ -194,14 +195,11 @@ func (c *Cluster) findPrograms(ctx context.Context) (err error) {
 }
 
 // versionOf returns the major version that created the cluster; the error is fs.ErrNotExist if there is no cluster.
-func versionOf(data string) (int, error) {
+func versionOf(data string) (major int, err error) {
+	defer fault.WrapAll(&err, "reading the database's version")
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err != nil {
-		return 0, fmt.Errorf("reading the database's version: %w", err)
+		return 0, err
 	}
-	major, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("reading the database's version: %w", err)
-	}
-	return major, nil
+	return strconv.Atoi(strings.TrimSpace(string(text)))
 }

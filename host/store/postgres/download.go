@@ -16,6 +16,8 @@ import (
 	"time"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
+
+	"assay/registry/fault"
 )
 
 // downloadBound limits a download, because the library does not.
@@ -117,10 +119,7 @@ func (s search) unpack(work string, version embedded.PostgresVersion) (err error
 	if err == nil {
 		err = os.Rename(unpacked, home)
 	}
-	if err != nil {
-		return fmt.Errorf("unpacking the download: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "unpacking the download")
 }
 
 // openToAll lets every user read the tree and run its programs, regardless of this process's umask.

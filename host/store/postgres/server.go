@@ -18,6 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"assay/registry/fault"
 )
 
 const (
@@ -52,10 +54,7 @@ func (c *Cluster) control(ctx context.Context, action string, options ...string)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("running pg_ctl %s: %w", action, err)
-	}
-	return nil
+	return fault.Wrap(err, "running pg_ctl %s", action)
 }
 
 // failed reports whether err means that pg_ctl ran and did not succeed.

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/access/admission"
+	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -74,7 +75,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	guard := expect.Value(webhook.NewGuard(nil))(t)
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
-			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
+			Signer: audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
 		Downloads: admission.NewShares(2), LookUps: admission.NewShares(64), Pages: admission.NewShares(64),
 		Store: s.store, Checker: parser{}, Public: unlimited{s.store},
 		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: s.clock.Now,

@@ -17,6 +17,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/check"
+	"assay/host/internal/plot"
 )
 
 //go:embed pages
@@ -182,16 +183,7 @@ func timestamp(text string) string {
 }
 
 // count formats a number with thousands separators.
-func count(n int) string {
-	digits := strconv.Itoa(n)
-	if n < 1_000 {
-		return digits
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func count(n int) string { return plot.Thousands(strconv.Itoa(n)) }
 
 // plural returns the form of an English word for n things.
 func plural(n int, word string) string {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/host/internal/plot"
 )
 
 //go:embed pages
@@ -105,10 +107,7 @@ func count(n any) string {
 	if len(digits) < 5 {
 		return digits
 	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return plot.Thousands(digits)
 }
 
 // fuel formats units of fuel with two digits or more.

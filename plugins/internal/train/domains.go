@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
 	"assay/plugins/internal/suffix"
+	"assay/registry/fault"
 	"assay/sdk"
 )
 
@@ -45,16 +47,7 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 	if err == nil && len(faults) > 0 {
 		err = faults[0]
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	rows := all[:0]
-	for _, r := range all {
-		if r.Type == t {
-			rows = append(rows, r)
-		}
-	}
-	return rows, nil
+	return slices.DeleteFunc(all, func(r eval.Row) bool { return r.Type != t }), fault.Wrap(err, "reading %s", path)
 }
 
 // RowsUntil is when the labelled rows end.

@@ -16,6 +16,7 @@ import (
 	"assay/host/entity"
 	"assay/host/measure/eval"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 //go:embed layer_main.go.txt
@@ -43,11 +44,7 @@ func NewLayers(rows []eval.Row) (*Layers, error) {
 // Score returns a layer's score of each row, and whether the row is valid. data has the contents of files of the layer
 // to replace, by name.
 func (l *Layers) Score(layer string, data map[string]string) (scores []int, valid []bool, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("running layer %s: %w", layer, err)
-		}
-	}()
+	defer fault.WrapAll(&err, "running layer %s", layer)
 	folder, err := os.MkdirTemp("", "assay-train-")
 	if err != nil {
 		return nil, nil, err
@@ -143,8 +140,5 @@ func WriteRows(path string, rows []eval.Row, held func(i int) map[string]int) er
 			return fmt.Errorf("writing rows: %w", err)
 		}
 	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("writing rows: %w", err)
-	}
-	return nil
+	return fault.Wrap(os.WriteFile(path, out.Bytes(), 0o644), "writing rows")
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"assay/registry/fault"
 )
 
 // Progress prints a line of progress.
@@ -49,10 +51,7 @@ func EachLine[Row any](path string, do func(*Row)) error {
 		}
 		do(row)
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n+1, err)
-	}
-	return nil
+	return fault.Wrap(lines.Err(), "reading %s: line %d", filepath.Base(path), n+1)
 }
 
 // Exit prints err, unless it is flag.ErrHelp, and exits with status 1. It does nothing if err is nil.

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/store/postgres"
+	"assay/registry/fault"
 )
 
 // Bounds of starting the server, which includes waiting for others that do, and of stopping it.
@@ -217,10 +218,7 @@ func (s *shared) watch(dir string) (err error) {
 	if s.watched, err = s.watcher.StdinPipe(); err != nil {
 		return err
 	}
-	if err := s.watcher.Start(); err != nil {
-		return fmt.Errorf("starting the watcher: %w", err)
-	}
-	return nil
+	return fault.Wrap(s.watcher.Start(), "starting the watcher")
 }
 
 // watch waits until standard input ends. If it ends without a word, the process that wrote to it was killed.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -25,7 +26,7 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 		return nil, fmt.Errorf("reading confusables.txt: there is no version line")
 	}
 	d.version = version[1]
-	err := eachLine("confusables.txt", confusables, 3, func(first, _ rune, fields []string) error {
+	return d, cmp.Or(eachLine("confusables.txt", confusables, 3, func(first, _ rune, fields []string) error {
 		target := ""
 		for code := range strings.FieldsSeq(fields[1]) {
 			r, err := strconv.ParseUint(code, 16, 32)
@@ -36,20 +37,12 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 		}
 		d.prototypes[first] = target
 		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachLine("IdentifierStatus.txt", status, 2, func(first, last rune, fields []string) error {
+	}), eachLine("IdentifierStatus.txt", status, 2, func(first, last rune, fields []string) error {
 		for r := first; r <= last; r++ {
 			d.allowed[r] = fields[1] == "Allowed"
 		}
 		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachLine("Scripts.txt", scripts, 2, func(first, last rune, fields []string) error {
+	}), eachLine("Scripts.txt", scripts, 2, func(first, last rune, fields []string) error {
 		if fields[1] == "Common" || fields[1] == "Inherited" {
 			return nil
 		}
@@ -57,17 +50,12 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 			d.scripts[r] = []string{fields[1]}
 		}
 		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachLine("ScriptExtensions.txt", extensions, 2, func(first, last rune, fields []string) error {
+	}), eachLine("ScriptExtensions.txt", extensions, 2, func(first, last rune, fields []string) error {
 		for r := first; r <= last; r++ {
 			d.scripts[r] = strings.Fields(fields[1])
 		}
 		return nil
-	})
-	return d, err
+	}))
 }
 
 // eachLine calls visit with the code points and the fields of every line of a UCD file (UAX 44, section 4.2). A line
