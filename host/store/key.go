@@ -190,8 +190,8 @@ func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again, as Confirm
-// does. It fails with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if the
-// database does not respond, or with another error.
+// does. It fails with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if
+// the database does not respond, or with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	if caller, known, err := s.Recall(presented); known {
 		return caller, err
