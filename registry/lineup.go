@@ -191,11 +191,13 @@ func validBias(b float64) error {
 // Ref splits Layer into name and version; ok is false when it has no version.
 func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
+// SameVersion reports whether two layers run the same module under the same name and version.
+func (i LineupLayer) SameVersion(other LineupLayer) bool { return i.Layer == other.Layer && i.Digest == other.Digest }
+
 // SameModule reports whether two layers run the same module with the same settings: they differ in what fusion makes of
 // the results, if at all.
 func (i LineupLayer) SameModule(other LineupLayer) bool {
-	return i.Layer == other.Layer && i.Digest == other.Digest && i.Fuel == other.Fuel &&
-		maps.Equal(i.Config, other.Config)
+	return i.SameVersion(other) && i.Fuel == other.Fuel && maps.Equal(i.Config, other.Config)
 }
 
 // Range returns the lowest and the highest score that a layer with manifest m has in this lineup.

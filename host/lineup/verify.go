@@ -244,6 +244,29 @@ func (v *Verifier) Earlier(ctx context.Context, inForce activation.Activation, r
 	}
 }
 
+// Ran reports whether a layer's module is or was in force as that version, as far back as the signed chain leads.
+func (v *Verifier) Ran(ctx context.Context, layer registry.LineupLayer) (ran bool, err error) {
+	inForce, err := v.Current(ctx)
+	for a := inForce.Activation; err == nil && !ran && a.Number > 0; {
+		lineups := []activation.Lineup{a.Lineup}
+		if a.Canary != nil {
+			lineups = append(lineups, a.Canary.Lineup)
+		}
+		for _, l := range lineups {
+			document, failure := v.Document(ctx, l)
+			err = cmp.Or(err, failure)
+			ran = ran || slices.ContainsFunc(document.Layers, layer.SameVersion)
+		}
+		if a.Previous == (registry.Digest{}) {
+			break
+		}
+		if err == nil {
+			_, a, err = v.Before(ctx, a)
+		}
+	}
+	return ran, err
+}
+
 // Proposal is a change of what scores.
 type Proposal struct {
 	Base   activation.Activation // in force; the zero value if nothing is signed yet

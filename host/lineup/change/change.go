@@ -17,6 +17,7 @@ import (
 	"assay/host/lineup/replay"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/fault"
 	"assay/registry/release"
 )
 
@@ -145,17 +146,14 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	return o.await(ctx, rollout, a)
 }
 
-// vouch reports an error unless the module of each layer is in force, is signed by a publisher whom the trust file
-// lists or is one of this program's: write access to the database must not be enough to have an operator sign a module.
+// vouch reports an error unless the module of each layer is or was in force, is signed by a publisher whom the trust
+// file lists or is one of this program's: write access to the database must not be enough to have an operator sign a
+// module.
 func (o *Operator) vouch(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) error {
 	var errs []error
 	for _, layer := range l.Layers {
-		if !slices.ContainsFunc(inForce, func(in registry.LineupLayer) bool {
-			return in.Layer == layer.Layer && in.Digest == layer.Digest
-		}) {
-			if err := o.vouchLayer(ctx, layer); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", layer.Layer, err))
-			}
+		if !slices.ContainsFunc(inForce, layer.SameVersion) {
+			errs = append(errs, fault.Wrap(o.vouchLayer(ctx, layer), "%s", layer.Layer))
 		}
 	}
 	return errors.Join(errs...)
@@ -174,6 +172,10 @@ func (o *Operator) vouchLayer(ctx context.Context, layer registry.LineupLayer) e
 	_, _, refused := release.Accept(o.Trust, release.Of(m), notes[registry.NoteSignature])
 	if refused == nil {
 		return nil
+	}
+	ran, err := o.Ran(ctx, layer)
+	if ran || err != nil {
+		return err
 	}
 	builtIn, err := o.BuiltIn(ctx)
 	if err == nil && !slices.ContainsFunc(builtIn, func(b registry.Module) bool { return b.Digest == digest }) {

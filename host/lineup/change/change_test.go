@@ -239,7 +239,9 @@ func TestVouch(t *testing.T) {
 		by      activation.Key // who signed
 		of      registry.Module
 		builtIn registry.Module
-		trust   string // more of the trust file
+		before  registry.Module // of a layer that is no longer in force
+		share   int             // of its canary; 0: it was in force
+		trust   string          // more of the trust file
 		refused string
 	}
 	expect.Each(t, map[string]testCase{
@@ -250,6 +252,9 @@ func TestVouch(t *testing.T) {
 		"signed by a stranger":         {by: key("stranger", 5), of: m, refused: "the trust file does not list"},
 		"signed by a former publisher": {by: former, of: m, refused: "the trust file lists as former"},
 		"signed by a host":             {by: hostKey, of: m, refused: "a host's, which may not sign plugins"},
+		"in force before":              {before: m, builtIn: other},
+		"in a canary before":           {before: m, share: 5, builtIn: other},
+		"another version before":       {before: other, builtIn: other, refused: "unsigned"},
 		"with another's signature":     {by: publisher, of: other, refused: "its signature is that of mine@1.0.1"},
 		"revoked": {by: publisher, of: m, trust: "\nrevoked " + m.Digest.String(),
 			refused: "the trust file revokes mine@1.0.0"},
@@ -261,8 +266,21 @@ func TestVouch(t *testing.T) {
 		if c.of.Wasm != nil {
 			s.db.signature = expect.Value(release.Sign(release.Of(c.of), c.by))(t)
 		}
-		base, next := s.inForce(t), weighted(8)
-		next.Layers[0].Digest = m.Digest.String()
+		layer := func(m registry.Module) registry.LineupDocument {
+			l := weighted(8)
+			l.Layers[0].Layer, l.Layers[0].Digest = m.Ref(), m.Digest.String()
+			return l
+		}
+		if c.before.Wasm != nil {
+			stored := expect.Value(lineup.StoreLineup(t.Context(), s.db, layer(c.before), registry.OriginOperator))(t)
+			p := lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored}
+			if c.share != 0 {
+				p.Lineup, p.Canary = p.Base.Lineup, &activation.Canary{Lineup: stored, Share: c.share}
+			}
+			expect.Value(s.Activate(t.Context(), p))(t)
+			s.activate(t, weighted(9))
+		}
+		base, next := s.inForce(t), layer(m)
 		_, err := s.Measure(t.Context(), base.Document, next)
 		expect.Outcome(t, "measuring", err, c.refused)
 		_, err = s.Put(t.Context(), Change{Base: base, Lineup: next, Limit: 1})
