@@ -129,7 +129,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/lineup/canary": {"host/check host/entity host/lineup/replay",
 		"judging a canary needs its checks, and neither storage nor signatures"},
 	"host/lineup/change": {"host/check host/entity host/lineup host/lineup/fleet host/lineup/replay registry " +
-		"registry/activation registry/fault registry/release", "changing a lineup needs neither a terminal nor files of keys"},
+		"registry/activation registry/fault registry/release",
+		"changing a lineup needs neither a terminal nor files of keys"},
 	"host/lineup/replay": {"host/check host/entity host/internal/plot",
 		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
 	"host/measure/bench":  {"", "load is generated from outside the host"},

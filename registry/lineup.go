@@ -192,7 +192,9 @@ func validBias(b float64) error {
 func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
 // SameVersion reports whether two layers run the same module under the same name and version.
-func (i LineupLayer) SameVersion(other LineupLayer) bool { return i.Layer == other.Layer && i.Digest == other.Digest }
+func (i LineupLayer) SameVersion(other LineupLayer) bool {
+	return i.Layer == other.Layer && i.Digest == other.Digest
+}
 
 // SameModule reports whether two layers run the same module with the same settings: they differ in what fusion makes of
 // the results, if at all.
