@@ -181,19 +181,18 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 }
 
 // expired is a key store whose memory of goodKey is a little old.
-type expired struct{ keys }
+type expired struct{ remembering }
 
 func (k expired) Recall(presented string) (check.Caller, bool, error) {
-	caller, _ := k.Authenticate(context.Background(), presented)
+	caller, _, _ := k.remembering.Recall(presented)
 	return caller, false, nil
 }
-
-func (expired) Confirm(context.Context, check.Caller) error { return nil }
 
 // Guesses from a network do not delay its clients whose keys were valid a moment ago.
 func TestGuessesLeaveNeighboursAlone(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Checker: &checker{}, Keys: expired{}, Public: &public{}, Rates: noNetworks{}, MaxLookups: 2})
+	s := New(Config{Checker: &checker{}, Keys: expired{remembering{keys{}.Authenticate}}, Public: &public{},
+		Rates: noNetworks{}, MaxLookups: 2})
 	expect.Value(s.lookups.Take("192.0.2.0/24"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": admission.ErrBusy} {
 		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
