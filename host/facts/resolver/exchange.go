@@ -91,7 +91,8 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7). It calls sent after it has sent a query.
+// (RFC 6891 section 7). It calls sent after it has sent a query,
+// and without a connection before it sends another.
 func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes
@@ -100,6 +101,7 @@ func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)
 	}()
 	m, err = query(ctx, server, q, true, sent)
 	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented) {
+		sent(nil)
 		return query(ctx, server, q, false, sent)
 	}
 	return m, err
@@ -110,6 +112,7 @@ func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)
 func query(ctx context.Context, server string, q Question, edns bool, sent func(net.Conn)) (*dns.Msg, error) {
 	m, err := roundTrip(ctx, "udp", server, q, edns, sent)
 	if errors.Is(err, errTruncated) || errors.Is(err, errCaseMismatch) {
+		sent(nil)
 		return roundTrip(ctx, "tcp", server, q, edns, sent)
 	}
 	return m, err
@@ -150,11 +153,14 @@ func roundTrip(
 	if network == "tcp" {
 		length := binary.BigEndian.AppendUint16(nil, uint16(len(packed)))
 		packed, receive = append(length, packed...), receiveTCP
+		sent(conn)
 	}
 	if _, err := conn.Write(packed); err != nil {
 		return nil, err
 	}
-	sent(conn)
+	if network == "udp" {
+		sent(conn)
+	}
 	return receive(conn, msg)
 }
 

@@ -46,12 +46,18 @@ func TestLateHost(t *testing.T) {
 	}
 	conn, far := net.Conn(nil), never
 	retry := func(late time.Duration) func(*flight, func() time.Time, time.Time) {
-		return func(f *flight, now func() time.Time, due time.Time) { f.recordSent(now, due.Add(-late))(conn) }
+		return func(f *flight, now func() time.Time, began time.Time) {
+			at := began.Add(35 * time.Millisecond)
+			f.recordSent(func() time.Time { return at }, at.Add(-late))(conn)
+		}
+	}
+	joined := func(f *flight, now func() time.Time, began time.Time) {
+		retry(time.Second)(f, now, began.Add(-time.Second))
 	}
 	followed := func(f *flight, now func() time.Time, _ time.Time) {
 		sent := f.recordSent(now, time.Time{})
 		sent(conn)
-		sent(conn) // over TCP
+		sent(nil) // it goes on over TCP
 	}
 	expect.Each(t, map[string]testCase{
 		"in time":                               {0, patience, far, nil, false},
@@ -62,6 +68,7 @@ func TestLateHost(t *testing.T) {
 		"the timer fired late":                  {0, patience + lateness + bit, far, nil, true},
 		"the retry was sent a little late":      {0, patience, far, retry(bit), false},
 		"the retry was sent late":               {0, patience, far, retry(lateness + bit), true},
+		"the retry was sent late before":        {-time.Second, patience, far, joined, false},
 		"this host stalled":                     {0, patience, bit, nil, false},
 		"stalled, and a packet followed":        {0, patience, bit, followed, true},
 		"stalled before, and a packet followed": {0, patience, far, followed, false},
@@ -77,7 +84,7 @@ func TestLateHost(t *testing.T) {
 			tt.prepare(f, c.Now, began)
 		}
 		c.Add(tt.took)
-		expect.Equal(t, "late", r.late(f, began, patience), tt.late)
+		expect.Equal(t, "late", r.late(f, began, patience) || f.retriedLate(began), tt.late)
 	})
 }
 
@@ -88,6 +95,9 @@ func TestStall(t *testing.T) {
 	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
 	r := New(Config{Servers: []string{server.Addr}, Now: c.Now})
 	defer r.Close()
+	expect.That(t, !r.isStalled(), "stalled while nothing is watched")
+	r.ticked.Store(new(time.Now().Add(-3 * lateness)))
+	expect.That(t, r.isStalled(), "a watch that has not run for long is not noticed")
 	r.woke(2 * lateness)
 	expect.Equal(t, "in time", r.stalled.Load(), nil)
 	r.woke(2*lateness + 1)

@@ -112,12 +112,13 @@ type Resolver struct {
 	running sync.WaitGroup
 
 	stalled atomic.Pointer[time.Time] // when this host last noticed that it had been late; nil before
+	ticked  atomic.Pointer[time.Time] // when watchStalls last ran; nil while it does not
 }
 
 // flight is a query in progress. Concurrent lookups of the same question share it.
 type flight struct {
 	sent     atomic.Pointer[time.Time] // when the first packet was sent; nil before
-	delayed  atomic.Bool               // the retry was sent late
+	delayed  atomic.Pointer[time.Time] // when the retry was sent, if that was late
 	followed atomic.Bool               // a packet was sent after a response, such as over TCP
 	trust    *trust                    // under which the query was sent
 	done     chan struct{}             // closed when entry and err are set
@@ -193,7 +194,7 @@ func (f *flight) recordSent(now func() time.Time, due time.Time) func(net.Conn) 
 		if packets++; packets > 1 {
 			f.followed.Store(true)
 		} else if !due.IsZero() && at.Sub(due) > lateness {
-			f.delayed.Store(true)
+			f.delayed.Store(&at)
 		}
 		if socket, ok := conn.(syscall.Conn); ok {
 			if raw, err := socket.SyscallConn(); err == nil {
@@ -250,7 +251,7 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 		return f.result(q, now)
 	case <-r.cfg.After(r.cfg.Patience):
 		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
-		if r.late(f, now, r.cfg.Patience) {
+		if r.late(f, now, r.cfg.Patience) || f.retriedLate(now) {
 			return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
 		}
 		if f.unread() { // the server answered in time
@@ -270,12 +271,24 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// late reports whether this host delayed a query that a caller has waited for since began: a packet was sent late, the
-// wait ended late or, if a packet followed a response, this host may have been late to read that.
+// late reports whether this host delayed a query that a caller has waited for since began: it was sent late, the wait
+// ended late or, if a packet follows a response, this host may have been late to read that.
 func (r *Resolver) late(f *flight, began time.Time, patience time.Duration) bool {
 	sent, stalled := f.sent.Load(), r.stalled.Load()
-	return sent == nil || sent.Sub(began) > lateness || f.delayed.Load() ||
-		f.followed.Load() && stalled != nil && stalled.After(began) || r.cfg.Now().Sub(began) > patience+lateness
+	return sent == nil || sent.Sub(began) > lateness || r.cfg.Now().Sub(began) > patience+lateness ||
+		f.followed.Load() && (stalled != nil && stalled.After(began) || r.isStalled())
+}
+
+// retriedLate reports whether this host sent the retry late, after began.
+func (f *flight) retriedLate(began time.Time) bool {
+	at := f.delayed.Load()
+	return at != nil && at.After(began)
+}
+
+// isStalled reports whether watchStalls has not run for too long.
+func (r *Resolver) isStalled() bool {
+	at := r.ticked.Load()
+	return at != nil && time.Since(*at) > 2*lateness
 }
 
 // woke records that this host was late if a tick took too long.
@@ -289,8 +302,10 @@ func (r *Resolver) woke(took time.Duration) {
 func (r *Resolver) watchStalls() {
 	tick := time.NewTicker(lateness)
 	defer tick.Stop()
+	defer r.ticked.Store(nil)
 	for watched := true; watched; {
 		before := time.Now()
+		r.ticked.Store(&before)
 		<-tick.C
 		r.woke(time.Since(before))
 		r.mu.Lock()
