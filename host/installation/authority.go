@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"unicode"
 
 	"assay/host/access/keyring"
@@ -177,7 +178,7 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 	) {
 		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l, inForce)
 	}
-	o.BuiltIn = func(ctx context.Context) ([]registry.Module, error) { return BuiltInLayers(ctx, cfg, t) }
+	o.BuiltIn = sync.OnceValues(func() ([]registry.Module, error) { return BuiltInLayers(ctx, cfg, t) })
 	o.Open = func(ctx context.Context, all ...registry.LineupDocument) ([]*check.Lineup, func(), error) {
 		return lineup.OpenPinned(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), all...)
 	}

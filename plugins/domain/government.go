@@ -10,8 +10,9 @@ import (
 // governments are the labels under which governments name their sites, as in gov.uk.
 const governments = "gob gouv gov govt gub "
 
-// namedGovernments are domains of governments without such a label, with a hyphen for the dot.
-const namedGovernments = "bund-de europa-eu gc-ca "
+// namedGovernments are domains of governments without such a label, with a hyphen for the dot. Names of clubs and firms
+// end like them.
+const namedGovernments = "bund-de europa-eu "
 
 // governmentIn returns the part of h that spells a government's suffix with hyphens, as in gov-uk.example, or left of
 // another domain, as in irs.gov.example.com. It is empty if there is none, or if h has such a suffix itself.
@@ -52,7 +53,8 @@ func hyphenatedGovernment(label string) string {
 		}
 		next, _, _ := strings.Cut(others, "-")
 		if wordlist.Has(governments, token) && (from == 0 && next != "" || len(next) == 2) ||
-			wordlist.Has(namedGovernments, label[from:from+len(token)+1+len(next)]) {
+			token == "gc" && next == "ca" ||
+			from == 0 && wordlist.Has(namedGovernments, label[:len(token)+1+len(next)]) {
 			return label[from : from+len(token)+1+len(next)]
 		}
 		from += len(token) + 1

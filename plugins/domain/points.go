@@ -85,7 +85,8 @@ func (f *finding) scoreExact(h *host) {
 		switch {
 		case !m.delimited:
 			if m.isGluedToBait() && !m.namesBank(h) && (!wordlist.Has(shortWords, m.Key) ||
-				m.startsToken() && wordlist.Has("evri gls ing irs ups xbox ", m.Key)) { // the others begin other words
+				m.startsToken() && (wordlist.Has("evri gls irs ups ", m.Key) || // the others begin other words
+					wordlist.Has("ing xbox ", m.Key) && r.classes&(bait.Login|bait.Verify|bait.Account) != 0)) {
 				f.set(codeCombined, reviewPoints)
 			}
 		case strong && (r.onlyBait || !wordlist.Has(shortWords, m.Key)) && !m.namesBank(h):

@@ -18,6 +18,7 @@ import (
 	"assay/host/lineup/rehearsal"
 	"assay/host/lineup/replay"
 	"assay/host/sandbox"
+	"assay/host/store"
 	"assay/registry"
 	"assay/registry/project"
 )
@@ -60,7 +61,7 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error
 		return err
 	}
 	box := s.OpenSandbox(s.Config, installation.QuietLog(s.Terminal))
-	d := &devSession{pluginDevCmd: *cmd, limit: float64(s.FlipLimit), t: s.Terminal, session: s, o: o,
+	d := &devSession{pluginDevCmd: *cmd, limit: float64(s.FlipLimit), t: s.Terminal, store: s.Store, o: o,
 		box: box, calls: map[string]string{}, event: func(devEvent) {}}
 	if cmd.JSON {
 		d.t = &terminal.Terminal{Out: io.Discard, Err: s.Err}
@@ -77,11 +78,11 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error
 // devSession is the work on a layer next to a running installation.
 type devSession struct {
 	pluginDevCmd
-	t       *terminal.Terminal
-	session *installation.Session
-	o       *change.Operator
-	limit   float64          // of the verdicts that a change may change
-	box     *sandbox.Sandbox // with the cache of the hosts in this data directory
+	t     *terminal.Terminal
+	store *store.Store
+	o     *change.Operator
+	limit float64          // of the verdicts that a change may change
+	box   *sandbox.Sandbox // with the cache of the hosts in this data directory
 
 	event func(devEvent) // called after each event
 
@@ -173,16 +174,12 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 			d.before = &layer
 		}
 	}
-	signature, _, err := signStored(ctx, d.session, m, nil)
-	if err == nil {
-		err = d.session.Store.PublishPlugin(ctx, m, version, "", registry.Notes{registry.NoteSignature: signature})
-	}
-	if err != nil {
+	if err := d.store.PublishPlugin(ctx, m, version, "", nil); err != nil {
 		return err
 	}
-	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
+	promotion := promotion{Plugin: name + "@" + version, To: inLineup, digest: m.Digest}
 	layer := (&pluginPromoteCmd{Weight: d.Weight}).layer(d.before, promotion, m.Manifest)
-	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer), Limit: d.limit,
+	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer), Own: layer, Limit: d.limit,
 		Forced: rollout.Forced(d.Force, d.Reason), Reason: cmp.Or(d.Reason, "Try "+promotion.Plugin)})
 	if err != nil {
 		return rollout.Explain(err)
@@ -282,7 +279,7 @@ func (d *devSession) read(ctx context.Context) (*devTraffic, error) {
 	if layer := base.Document.Layer(d.name); layer == nil || !isDev(*layer) {
 		return nil, nil
 	}
-	stored, err := d.session.Store.ShadowReports(ctx)
+	stored, err := d.store.ShadowReports(ctx)
 	if err != nil {
 		return nil, err
 	}

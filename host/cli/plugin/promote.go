@@ -45,6 +45,7 @@ type promotion struct {
 	To     place  `json:"to"`
 	Next   place  `json:"next,omitempty"`  // of the next promotion
 	Needs  string `json:"needs,omitempty"` // see neededWeight
+	digest registry.Digest
 	change.Activated
 }
 
@@ -55,7 +56,7 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 		if err != nil {
 			return err
 		}
-		p := promotion{Plugin: plugin.Ref()}
+		p := promotion{Plugin: plugin.Ref(), digest: plugin.Digest}
 		if p.From, p.To, err = nextPlace(base, plugin.Name, p.Plugin, cmd.Live); err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (cmd *pluginPromoteCmd) layer(was *registry.LineupLayer, p promotion, m reg
 		layer = *was
 	}
 	if layer.Layer != p.Plugin {
-		layer.Layer, layer.Digest = p.Plugin, ""
+		layer.Layer, layer.Digest = p.Plugin, p.digest.String()
 	}
 	if cmd.Weight != nil {
 		layer.Weight = registry.ForAll(*cmd.Weight)

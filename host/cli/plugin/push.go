@@ -144,29 +144,23 @@ func sign(c *installation.Config,
 	return release.Accept(trust, release.Of(m), signatures...)
 }
 
-// signStored is like sign. Without signatures it keeps the one that was published before, or else the operator's key
-// signs.
-func signStored(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (
-	signature string, signed release.Signed, err error) {
+// publish publishes a plugin in the installation's database, with the first signature that the trust file accepts.
+// Without signatures it keeps the one that was published before, or else the operator's key signs.
+func publish(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (pluginLine, error) {
 	trust, err := s.ReadTrust()
 	if err != nil {
-		return "", signed, err
+		return pluginLine{}, err
 	}
 	if len(signatures) == 0 {
 		stored, err := s.Store.PluginNotes(ctx, m.Digest)
 		if err != nil {
-			return "", signed, err
+			return pluginLine{}, err
 		}
-		if signature, signed, err = release.Accept(trust, release.Of(m), stored[registry.NoteSignature]); err == nil {
-			return signature, signed, nil
+		if _, _, err = release.Accept(trust, release.Of(m), stored[registry.NoteSignature]); err == nil {
+			signatures = []string{stored[registry.NoteSignature]}
 		}
 	}
-	return sign(s.Config, trust, m, signatures)
-}
-
-// publish publishes a plugin in the installation's database, signed as signStored says.
-func publish(ctx context.Context, s *installation.Session, m registry.Module, signatures []string) (pluginLine, error) {
-	signature, signed, err := signStored(ctx, s, m, signatures)
+	signature, signed, err := sign(s.Config, trust, m, signatures)
 	if err != nil {
 		return pluginLine{}, err
 	}
@@ -187,7 +181,7 @@ func publish(ctx context.Context, s *installation.Session, m registry.Module, si
 	line := newPluginLine(m)
 	line.SignedBy, line.Passport = signed.Key, passport
 	if active, err := s.Store.ActiveLineup(ctx); err == nil { // only advice, so it needs no signature
-		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()},
+		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name), promotion{Plugin: m.Ref(), digest: m.Digest},
 			m.Manifest)
 		line.Needs, err = neededWeight(ctx, s.Store, active.Lineup, layer)
 		return line, err

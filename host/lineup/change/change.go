@@ -40,8 +40,7 @@ type Operator struct {
 	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
 	Try func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) (
 		[]registry.Manifest, error)
-	// BuiltIn returns the modules of this program.
-	BuiltIn func(ctx context.Context) ([]registry.Module, error)
+	BuiltIn func() ([]registry.Module, error) // returns the modules of this program
 	// Open opens lineups in this process to score values, see lineup.OpenPinned.
 	Open      func(ctx context.Context, all ...registry.LineupDocument) (_ []*check.Lineup, closeAll func(), err error)
 	LayerTime time.Duration // of a check, without its lookups
@@ -62,12 +61,13 @@ type Event struct {
 type Change struct {
 	Base   lineup.Verified // in force, from which the change derives
 	Lineup registry.LineupDocument
-	Share  int                // in percent of the accounts, for a canary next to the lineup in force; 0: all
-	Canary *activation.Canary // that goes on next to Lineup; nil: the canary in force ends
-	Limit  float64            // share of the verdicts that may change; a host withdraws a canary that changes more
-	Forced bool               // the limit does not count, except for a canary
-	Reason string             // if it is empty, that of the lineup
-	Above  int64              // see lineup.Proposal
+	Own    registry.LineupLayer // whose module the operator has built; it needs no signature
+	Share  int                  // in percent of the accounts, for a canary next to the lineup in force; 0: all
+	Canary *activation.Canary   // that goes on next to Lineup; nil: the canary in force ends
+	Limit  float64              // share of the verdicts that may change; a host withdraws a canary that changes more
+	Forced bool                 // the limit does not count, except for a canary
+	Reason string               // if it is empty, that of the lineup
+	Above  int64                // see lineup.Proposal
 }
 
 // limit returns the limit with the precision of an activation.
@@ -104,7 +104,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	if err != nil {
 		return Activated{}, err
 	}
-	if err := o.vouch(ctx, next, c.Base.Layers()); err != nil {
+	if err := o.vouch(ctx, next, slices.Concat(c.Base.Layers(), []registry.LineupLayer{c.Own})); err != nil {
 		return Activated{}, stays(c.Base, err)
 	}
 	if err := o.try(ctx, next, c.Base); err != nil {
@@ -177,7 +177,7 @@ func (o *Operator) vouchLayer(ctx context.Context, layer registry.LineupLayer) e
 	if ran || err != nil {
 		return err
 	}
-	builtIn, err := o.BuiltIn(ctx)
+	builtIn, err := o.BuiltIn()
 	if err == nil && !slices.ContainsFunc(builtIn, func(b registry.Module) bool { return b.Digest == digest }) {
 		err = refused
 	}

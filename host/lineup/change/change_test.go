@@ -239,6 +239,7 @@ func TestVouch(t *testing.T) {
 		by      activation.Key // who signed
 		of      registry.Module
 		builtIn registry.Module
+		own     registry.Module // see Change
 		before  registry.Module // of a layer that is no longer in force
 		share   int             // of its canary; 0: it was in force
 		trust   string          // more of the trust file
@@ -252,6 +253,8 @@ func TestVouch(t *testing.T) {
 		"signed by a stranger":         {by: key("stranger", 5), of: m, refused: "the trust file does not list"},
 		"signed by a former publisher": {by: former, of: m, refused: "the trust file lists as former"},
 		"signed by a host":             {by: hostKey, of: m, refused: "a host's, which may not sign plugins"},
+		"built by the operator":        {own: m, builtIn: other},
+		"another was built":            {own: other, builtIn: other, refused: "unsigned"},
 		"in force before":              {before: m, builtIn: other},
 		"in a canary before":           {before: m, share: 5, builtIn: other},
 		"another version before":       {before: other, builtIn: other, refused: "unsigned"},
@@ -261,7 +264,7 @@ func TestVouch(t *testing.T) {
 	}, func(t *testing.T, c testCase) {
 		s := newSetting(t)
 		s.Trust = expect.Value(activation.ParseTrust("operator " + s.Key.Verifier + trusted + c.trust))(t)
-		s.BuiltIn = func(context.Context) ([]registry.Module, error) { return []registry.Module{c.builtIn}, nil }
+		s.BuiltIn = func() ([]registry.Module, error) { return []registry.Module{c.builtIn}, nil }
 		s.db.published = m
 		if c.of.Wasm != nil {
 			s.db.signature = expect.Value(release.Sign(release.Of(c.of), c.by))(t)
@@ -281,9 +284,14 @@ func TestVouch(t *testing.T) {
 			s.activate(t, weighted(9))
 		}
 		base, next := s.inForce(t), layer(m)
-		_, err := s.Measure(t.Context(), base.Document, next)
-		expect.Outcome(t, "measuring", err, c.refused)
-		_, err = s.Put(t.Context(), Change{Base: base, Lineup: next, Limit: 1})
+		change := Change{Base: base, Lineup: next, Limit: 1}
+		if c.own.Wasm != nil {
+			change.Own = layer(c.own).Layers[0]
+		} else {
+			_, err := s.Measure(t.Context(), base.Document, next)
+			expect.Outcome(t, "measuring", err, c.refused)
+		}
+		_, err := s.Put(t.Context(), change)
 		expect.Outcome(t, "putting it in force", err, c.refused)
 	})
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,14 @@ var (
 	requestFields = []string{"domain", "email", "phone", "iban", "region", "receipt"}
 	regionFields  = []string{"country"}
 )
+
+// strayInRegion returns an error if the region has an unknown field.
+func (v *values) strayInRegion() error {
+	for _, w := range v.Region.Unknown.warnings("region.", regionFields) {
+		return unknownField(w.Field, nil)
+	}
+	return nil
+}
 
 // texts returns the values by the names of their fields.
 func (v *values) texts() map[string]*string {
@@ -189,7 +198,10 @@ func decodeObject[T any](body []byte, v *T, options ...json.Options) (err error)
 	var p problems
 	*v, p, err = unmarshal[T](body, "", options...)
 	var unknown *json.SemanticError
+	region, ok := any(v).(interface{ strayInRegion() error })
 	switch {
+	case err == nil && ok && len(options) > 0:
+		err = cmp.Or(p.first(), region.strayInRegion())
 	case err == nil:
 		err = p.first()
 	case errors.As(err, &unknown) && errors.Is(err, json.ErrUnknownName):

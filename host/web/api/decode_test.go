@@ -286,6 +286,7 @@ func TestInvalidRequests(t *testing.T) {
 		{checks + "?format=csv&key=%ff", "", "key: must be UTF-8"},
 		{checks + "?format=csv&verdct=block", "", "verdct: is unknown: is it verdict?"},
 		{"POST /api/checks/search", `{"emial":"a@b.com"}`, "emial: is unknown"},
+		{"POST /api/checks/search", `{"phone":"030 901820","region":{"contry":"FR"}}`, "region.contry: is unknown"},
 		{override, `{"domain":"example.com","until":"2026-03-01T00:00:00Z",` + rest, "until: is unknown"},
 		{checks + "?format=csv&key=%00", "", "key: must be the id of an API key"},
 		{events + "?after=", "", sequence}, {events + "?after=-1", "", sequence}, {events + "?after=x", "", sequence},

@@ -66,6 +66,9 @@ func DisposableWord(labels string) string {
 // or with a time, before or after it, or "".
 func temporaryAround(label string, start, end int) string {
 	before, after := label[:start], strings.TrimPrefix(label[end:], "s")
+	if label[start:end] == "posta" && after != "" && after[0] > '9' && !startsTemporary(after) {
+		return "" // postal, postage
+	}
 	for range 2 {
 		if n := timeAtEnd(before); n > 0 {
 			return label[len(before)-n : end]
@@ -90,6 +93,16 @@ func temporaryAround(label string, start, end int) string {
 		return label[start:]
 	}
 	return ""
+}
+
+// startsTemporary reports whether a text begins with one of temporaryWords.
+func startsTemporary(text string) bool {
+	for _, word := range temporaryWords {
+		if strings.HasPrefix(text, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // timeAtEnd returns the length of a number and a unit of time, such as 10min, at the end of a text, or 0.
