@@ -272,7 +272,7 @@ func (f *finding) scoreTypo(h *host) {
 	case letters < 8 && m.isSplitByHyphen(), !likely && len(m.label) <= 10 && strings.Contains(written, "-"):
 		// two words that resemble the name by chance
 	case m.edits == 1 && letters < coinedLetters:
-		if m.delimited && likely && sameFirst || baited {
+		if sameFirst && (m.delimited && likely || baited) {
 			f.points = 28
 		}
 	case m.edits == 1 && m.typo.multiple && !likely && letters < 8: // two letters differ as written
@@ -298,6 +298,8 @@ func (f *finding) scoreTypo(h *host) {
 	case m.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(m.Name, '-') < 0:
 		// two words that resemble the name by chance
 	case !sameFirst || !sameLast && !baited:
+	case m.isSplitByHyphen():
+		f.points = 11
 	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
 		f.set(codeTypos, reviewPoints)
 	case m.edits == 2 && letters >= 11:

@@ -43,7 +43,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		w.signal(c, 0, codeRestricted)
 		return sdk.Scored
 	}
-	if best.code == codeInside && best.points > hintPoints && best.points < reviewPoints && c.Has(sdk.EmailDomain) {
+	if best.code == codeInside && best.points > hintPoints && c.Has(sdk.EmailDomain) {
 		best.points = hintPoints // as in allianzgroup.com
 	}
 	if best.points > 0 && !best.isMailSlip(c) {

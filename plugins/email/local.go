@@ -112,11 +112,23 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 func brandInName(name string) string {
 	brands := spelledBy(letterSet(name))
 	for i := brands.next(); i >= 0; i = brands.next() {
-		if b := &posedBrands[i]; !b.alone && len(name) > len(b.name)+1 && hasWord(name, b.name) {
+		if b := &posedBrands[i]; !b.alone && len(name) > len(b.name)+1 && hasWord(name, b.name) &&
+			!isBranch(b.name, name) {
 			return b.shown
 		}
 	}
 	return ""
+}
+
+// isBranch reports whether a name joins that of independent banks with a place, as each of them does: with more than
+// service words.
+func isBranch(bank, name string) bool {
+	if bank != "sparkasse" && bank != "volksbank" && bank != "raiffeisen" {
+		return false
+	}
+	before, after, _ := strings.Cut(name, bank)
+	b, a := segment(dropSeparators(before)), segment(dropSeparators(after))
+	return b.desks+a.desks == 0 || !b.whole || !a.whole
 }
 
 // scorePosedBrand reports whether a local part poses as b; before and after describe the text

@@ -264,7 +264,10 @@ func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
 	w.texts.add(lures[theme].text)
 	w.texts.add(" bait words: ")
 	words, n := w.name.Words(), 0
-	for own := range 2 { // words of the theme first
+	for own := range 2 { // words of the theme, or else all
+		if n > 0 {
+			break
+		}
 		for i := range words {
 			if words[i].Serves(theme) == (own == 0) && n < maxQuoted {
 				if n > 0 {
