@@ -754,6 +754,7 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE accounts SET quota = new_quota WHERE id = a.id;
+    UPDATE quota_usage SET quota = NULL WHERE chain = a.chain AND account_id = a.id; -- that of a larger plan before
     PERFORM record_state('account', a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;
@@ -832,6 +833,12 @@ BEGIN
     END IF;
 END $$;
 
+-- The end of the last period that an ended subscription of an account was paid for, if it lasted until then.
+CREATE OR REPLACE FUNCTION ended_paid_until(of_account text) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT max(paid_until) FROM billing_subscriptions
+    WHERE account_id = of_account AND status = 'canceled' AND ends_at >= paid_until
+$$;
+
 -- Adds an account. Its own chain is locked before that of states, because other functions do so.
 CREATE OR REPLACE FUNCTION insert_account(account jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -868,7 +875,7 @@ BEGIN
         IF EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving)) THEN
             RETURN 'subscribed';
         END IF;
-        PERFORM set_plan(a, c.plan, plans, NULL);
+        PERFORM set_plan(a, c.plan, plans, ended_paid_until(a.id));
     END IF;
     INSERT INTO billing_checkouts SELECT c.*;
     RETURN '';
@@ -976,7 +983,8 @@ BEGIN
     IF sub.account_id IS NOT NULL THEN
         PERFORM apply_subscriptions(sub.account_id, plans, serving,
             CASE WHEN sub.status = 'canceled' AND s.status <> 'canceled' THEN nullif(sub.next_plan, '') END,
-            CASE WHEN sub.status <> 'canceled' OR sub.ends_at >= s.paid_until THEN s.paid_until END);
+            CASE WHEN sub.status <> 'canceled' OR sub.ends_at >= s.paid_until
+                THEN greatest(s.paid_until, ended_paid_until(sub.account_id)) END);
     END IF;
 END $$;
 
@@ -1579,13 +1587,15 @@ BEGIN
     IF replaces <> coalesce((SELECT id FROM overrides WHERE account_id = o.account_id AND match = o.match), '') THEN
         RAISE EXCEPTION 'the override has changed' USING ERRCODE = 'serialization_failure';
     END IF;
+    IF max_overrides > 0 AND NOT EXISTS (SELECT FROM overrides WHERE id = replaces AND expires_at > at_time)
+            AND (SELECT count(*) FROM overrides
+                WHERE account_id = o.account_id AND expires_at > at_time) >= max_overrides THEN
+        RETURN 'too many';
+    END IF;
     IF replaces <> '' THEN
         DELETE FROM overrides WHERE id = replaces;
         PERFORM audit_append(of_chain, removed);
         PERFORM append_state('override', o.account_id, replaces, 'removed', 0, 0, NULL);
-    ELSIF max_overrides > 0 AND (SELECT count(*) FROM overrides
-            WHERE account_id = o.account_id AND expires_at > at_time) >= max_overrides THEN
-        RETURN 'too many';
     END IF;
     INSERT INTO overrides SELECT o.*;
     PERFORM audit_append(of_chain, added);

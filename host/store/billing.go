@@ -127,7 +127,7 @@ func withoutPlan(err error) error {
 func (s *Store) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
 	var row subscriptionRow
 	err := s.db.NewSelect().Model(&row).Where("account_id = ?", account).
-		OrderExpr("status IN (?) DESC, s.changed_at DESC, s.id", bun.List(servingStatuses)).Limit(1).Scan(ctx)
+		OrderExpr("status NOT IN ('incomplete', 'canceled') DESC, s.changed_at DESC, s.id").Limit(1).Scan(ctx)
 	return row.subscription(), wrap(orElse(err, billing.ErrNotPaid), "reading subscription")
 }
 

@@ -179,6 +179,10 @@ func (f *fakeStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = map[string]any{"object": "list", "data": []any{map[string]any{"id": "price_" + plan}}}
 	case r.URL.Path == "/v1/invoices/create_preview":
 		answer = map[string]any{"object": "invoice", "amount_due": 8000}
+	case s != nil && r.Method == http.MethodDelete:
+		s.status, s.endedAt = "canceled", f.now
+		f.change(s)
+		answer = s.json()
 	case s != nil && r.Method == http.MethodPost:
 		f.update(s, r)
 		answer = s.json()
@@ -217,16 +221,21 @@ func TestNoSequenceGivesMoreThanWasPaid(t *testing.T) {
 	}
 }
 
-func (c *customerOfStripe) live(seed uint64, steps int) {
-	c.random = rand.New(rand.NewPCG(seed, 1))
+// connect begins with another Stripe, at noon of a day in May, until the function that it returns is called.
+func (c *customerOfStripe) connect(day int) func() {
 	c.stripe = &fakeStripe{subs: map[string]*fakeSubscription{}}
-	c.steps = nil
 	server := httptest.NewServer(c.stripe)
-	defer server.Close()
 	c.billing = &billing.Billing{Accounts: c.store, Provider: billing.NewStripe("sk_test_1", "whsec_1", server.URL),
 		Now: func() time.Time { return c.stripe.now }}
 	c.store.now = c.billing.Now
-	c.stripe.pass(time.Date(2031, 5, 1+c.random.IntN(28), 12, 0, 0, 0, time.UTC))
+	c.stripe.pass(time.Date(2031, 5, day, 12, 0, 0, 0, time.UTC))
+	return server.Close
+}
+
+func (c *customerOfStripe) live(seed uint64, steps int) {
+	c.random = rand.New(rand.NewPCG(seed, 1))
+	c.steps = nil
+	defer c.connect(1 + c.random.IntN(28))()
 	c.clock.set(c.T, c.stripe.now)
 
 	claim := must(c.store.Claim(c.Context(), c.checkout("").Session))(c.T)
@@ -367,4 +376,30 @@ func (c *customerOfStripe) useAll() {
 		month.Format(time.DateOnly), usage.Plan.Quota-2, c.account).Exec(c.Context())))
 	checksUntilRefused(c.T, c.ledger, must(c.store.Authenticate(c.Context(), c.key))(c.T))
 	expect(c.T, "checks that were used", must(c.store.Usage(c.Context(), c.account))(c.T).Used, usage.Plan.Quota)
+}
+
+// A renewal that was declined leaves nothing to pay for: who then cancels or chooses Free is not charged again.
+func TestEndAfterADeclinedRenewal(t *testing.T) {
+	t.Parallel()
+	for _, then := range []string{"", "free"} {
+		s, clock := openWithClock(t)
+		c := &customerOfStripe{T: t, store: s, clock: clock}
+		t.Cleanup(c.connect(10))
+		k := beginCheckout(t, s, "", "pro")
+		sub := c.stripe.subscribe(k)
+		apply := func() { noError(t, c.billing.Apply(t.Context(), sub.id, c.billing.Provider.Read)) }
+		apply()
+		claim := must(s.Claim(t.Context(), k.Session))(t)
+		c.stripe.declines = true
+		c.stripe.pass(time.Date(2031, 6, 11, 12, 0, 0, 0, time.UTC))
+		apply()
+		if then == "" {
+			noError(t, c.billing.Cancel(t.Context(), claim.Account))
+		} else {
+			noError(t, c.billing.ChangePlan(t.Context(), claim.Account, then))
+		}
+		apply()
+		expect(t, "status at Stripe", sub.status, "canceled")
+		expect(t, "the key", keyStatus(t, s, claim.Key), map[string]string{"": "ended", "free": "free 50"}[then])
+	}
 }

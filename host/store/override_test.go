@@ -137,6 +137,11 @@ func TestOverridesOfAnAccountAreLimited(t *testing.T) {
 	holds(t, errors.As(err, new(override.TooManyError)), "one more than the maximum: %v", err)
 	again := must(s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Domain, "example.com")))(t)
 	expect(t, "replaced at the maximum", again.Replaced, kept.ID)
+	exec(t, session(t, s.url), fmt.Sprintf(`UPDATE overrides SET expires_at = created_at WHERE id = '%s';
+		INSERT INTO overrides SELECT id || 'x', account_id, action, kind, sha256(match), subject, masked, sealed_reason,
+		author, created_at, created_at + interval '1 day', mac FROM overrides WHERE id = '%[1]s'`, again.ID))
+	_, err = s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Domain, "example.com"))
+	holds(t, errors.As(err, new(override.TooManyError)), "in place of an expired one, at the maximum: %v", err)
 	_ = must(s.AddOverrideForAll(t.Context(), wanted(t, check.Block, override.Domain, "example.net")))(t)
 }
 

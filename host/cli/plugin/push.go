@@ -181,8 +181,8 @@ func publish(ctx context.Context, s *installation.Session, m registry.Module, si
 	line := newPluginLine(m)
 	line.SignedBy, line.Passport = signed.Key, passport
 	if active, err := s.Store.ActiveLineup(ctx); err == nil { // only advice, so it needs no signature
-		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name), promotion{Plugin: m.Ref(), digest: m.Digest},
-			m.Manifest)
+		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name),
+			promotion{Plugin: m.Ref(), digest: m.Digest}, m.Manifest)
 		line.Needs, err = neededWeight(ctx, s.Store, active.Lineup, layer)
 		return line, err
 	}

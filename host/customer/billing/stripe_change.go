@@ -85,13 +85,25 @@ func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) 
 
 // Cancel implements Provider.
 func (s *Stripe) Cancel(ctx context.Context, stored Subscription) (Subscription, error) {
-	return s.endWithPeriod(ctx, stored, "")
+	now, err := s.Read(ctx, stored)
+	if err != nil {
+		return now, err
+	}
+	return s.endWithPeriod(ctx, now, "")
 }
 
-// endWithPeriod ends a subscription with the period that it is in.
+// endWithPeriod ends a subscription with the period that is paid, which may have ended.
 func (s *Stripe) endWithPeriod(ctx context.Context, now Subscription, then string) (Subscription, error) {
-	return s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
+	ending, err := s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
 		Metadata: map[string]string{metaThen: then}})
+	if err != nil || now.Status == Active {
+		return ending, err
+	}
+	ended, err := s.client.V1Subscriptions.Cancel(ctx, now.ID, nil) // Stripe would go on charging for the unpaid period
+	if err != nil {
+		return now, stripeError("ending the subscription", err)
+	}
+	return s.subscription(ended), nil
 }
 
 func (s *Stripe) update(ctx context.Context, now Subscription, p *stripe.SubscriptionUpdateParams) (

@@ -310,8 +310,8 @@ func TestAuditFiles(t *testing.T) {
 		r := s.send(t, "GET", path, "")
 		cached := strings.Contains(r.header.Get("Cache-Control"), "immutable")
 		expect.That(t, r.status == want.status && (want.status != 200 || r.body == want.body &&
-			r.header.Get("Content-Type") == want.kind && cached == want.cached), "%s: %d %q, %v", path, r.status, r.body,
-			r.header)
+			r.header.Get("Content-Type") == want.kind && cached == want.cached), "%s: %d %q, %v", path, r.status,
+			r.body, r.header)
 	}
 	for _, path := range []string{"checkpoint", "03/checkpoint", "4294967299/checkpoint", "3/tile/0/001", "3",
 		"3/../3/checkpoint", "3/tile%2f0/x001/067"} {

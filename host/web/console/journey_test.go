@@ -63,6 +63,7 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.follow("Attempts").is(200, "No attempts yet.")
 	v.follow("All events")
 	v.press("Resend", "since", "soon").is(400, "The day must be a date")
+	v.press("Resend", "since", "0000-01-01").is(400, "The day must be a date")
 	v.press("Resend", "since", "2026-01-31").is(200, "on their way again")
 	v.press("Remove").is(200, "The webhook is removed.")
 

@@ -148,7 +148,7 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	if field(ctx, "since") == "" { // all that are kept
 		since, err = time.Time{}, nil
 	}
-	if err != nil {
+	if err != nil || since.Year() < 1 { // which the database cannot compare
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s,
 			view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
