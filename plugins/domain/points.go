@@ -298,7 +298,7 @@ func (f *finding) scoreTypo(h *host) {
 	case m.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(m.Name, '-') < 0:
 		// two words that resemble the name by chance
 	case !sameFirst || !sameLast && !baited:
-	case m.isSplitByHyphen():
+	case strings.Count(written, "-") > 1 && m.isSplitByHyphen(): // as dhl-in-motion, like dailymotion
 		f.points = 11
 	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
 		f.set(codeTypos, reviewPoints)

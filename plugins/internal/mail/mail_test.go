@@ -187,7 +187,7 @@ func TestDisposableWord(t *testing.T) {
 		"gecicieposta": "gecicieposta", "vremennaya-pochta": "vremennayapochta", "engangsemail": "engangsemail",
 		"adresse-jetable": "adressejetable", "pochtanachas24": "pochtanachas", "slask-mail": "", "24hourpostage": "",
 		"contempopostal": "", "tempepostal": "", "tempopostale": "", "1daypostage": "",
-		"postatemporanea": "postatemporanea",
+		"postatemporanea":    "postatemporanea",
 		"tijdelijkmailadres": "tijdelijkmail", "email10min": "mail10min", "mail2temp": "", "mailtemp7": "mailtemp",
 		"fake-inbox": "fakeinbox", "get.throwaway-email": "throwawayemail", "yopmail4u": "yopmail",
 		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "",
