@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -46,13 +47,11 @@ func (p Public) OpenPromise(signed string) (promise Promise, err error) {
 		return promise, err
 	}
 	promise.Replaced = by.until
-	if promise.Index, err = ParseSize(lines[2]); err != nil {
-		return promise, bad
-	}
-	if promise.Leaf, err = ParseHash(lines[3]); err != nil {
-		return promise, bad
-	}
-	if promise.Until, err = time.Parse(time.RFC3339, lines[4]); err != nil {
+	var wrong [3]error
+	promise.Index, wrong[0] = ParseSize(lines[2])
+	promise.Leaf, wrong[1] = ParseHash(lines[3])
+	promise.Until, wrong[2] = time.Parse(time.RFC3339, lines[4])
+	if errors.Join(wrong[:]...) != nil {
 		return promise, bad
 	}
 	return promise, nil

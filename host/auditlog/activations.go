@@ -203,8 +203,6 @@ type decision struct {
 	at  time.Time
 }
 
-func newWalk(h *history) *walk { return &walk{history: h, decided: map[int64]decision{}} }
-
 // add compares a record and returns what is wrong with it, or "".
 func (w *walk) add(row audit.Row) (reason string) {
 	r := row.Record

@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,13 +39,8 @@ type status struct {
 func (k *Keeper) Status() Status {
 	k.status.mu.Lock()
 	defer k.status.mu.Unlock()
-	s := Status{Signed: maps.Clone(k.status.last)}
-	for _, p := range k.status.problems {
-		if p != "" {
-			s.Problems = append(s.Problems, p)
-		}
-	}
-	return s
+	problems := slices.DeleteFunc(slices.Clone(k.status.problems[:]), func(p string) bool { return p == "" })
+	return Status{Signed: maps.Clone(k.status.last), Problems: problems}
 }
 
 func (s *status) signed(chain int, seq int64) {

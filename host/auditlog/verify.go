@@ -291,7 +291,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 	if err != nil {
 		return report, err
 	}
-	w := newWalk(v.lineups)
+	w := &walk{history: v.lineups, decided: map[int64]decision{}}
 	// Records past the head are read too: there must be none.
 	for row, err := range v.log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
 		if err == nil {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -83,11 +84,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, o
 // the first check that cannot be scored.
 func (c *Checker) scoreAll(ctx context.Context, l *Lineup, visit *admission.Visit, caller Caller, requests []parsed,
 	answers []Answer) ([]Record, error) {
-	deadline := c.BatchDeadline
-	if deadline == 0 {
-		deadline = c.Deadline
-	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.BatchDeadline, c.Deadline))
 	defer cancel()
 	records := make([]Record, len(requests))
 	var failed error

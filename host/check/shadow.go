@@ -179,10 +179,8 @@ func (s *Shadow) facts(ctx context.Context, c shadowed) (entity.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := maps.Clone(more)
-	if all == nil {
-		all = entity.Facts{}
-	}
+	all := entity.Facts{}
+	maps.Copy(all, more)
 	maps.Copy(all, c.record.LookedUp)
 	return all, nil
 }

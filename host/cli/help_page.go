@@ -16,11 +16,7 @@ const helpColumns = 100
 
 // printHelp prints the page of the selected command, or the first page if there is none. Kong calls it for --help.
 func printHelp(_ kong.HelpOptions, ctx *kong.Context) error {
-	node := ctx.Selected()
-	if node == nil {
-		node = ctx.Model.Node
-	}
-	return helpPage(node).write(ctx.Stdout)
+	return helpPage(cmp.Or(ctx.Selected(), ctx.Model.Node)).write(ctx.Stdout)
 }
 
 // helpPage returns the page about a command, or the first page for the program itself. Settings have pages of their

@@ -128,16 +128,13 @@ func (cmd *overridesListCmd) Run(ctx context.Context, s *installation.Session) e
 	}
 	header := []string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"}
 	return terminal.List(s.Terminal, list, header, func(o override.Listed) []string {
+		state := "in force"
+		if o.Ignored != "" {
+			state = "ignored: " + o.Ignored
+		}
 		return []string{o.ID, cmp.Or(o.Account, "all"), string(o.Action), string(o.Kind), o.Target, o.Author,
-			o.ExpiresAt.UTC().Format(time.DateTime), overrideState(o), o.Reason}
+			o.ExpiresAt.UTC().Format(time.DateTime), state, o.Reason}
 	})
-}
-
-func overrideState(o override.Listed) string {
-	if o.Ignored != "" {
-		return "ignored: " + o.Ignored
-	}
-	return "in force"
 }
 
 type overridesRemoveCmd struct {

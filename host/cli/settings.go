@@ -90,10 +90,8 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, f *kong.Flag) (any, er
 	if len(f.Envs) == 0 {
 		return nil, nil
 	}
-	if _, ok := os.LookupEnv(f.Envs[0]); ok {
-		return nil, nil
-	}
-	if v, ok := s.variables[f.Envs[0]]; ok {
+	_, set := os.LookupEnv(f.Envs[0])
+	if v, ok := s.variables[f.Envs[0]]; ok && !set {
 		return v.Value, nil
 	}
 	return nil, nil

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -300,10 +301,7 @@ func parseNetworks(setting string, list []string) ([]netip.Prefix, error) {
 
 // SecretPath is the file of the master secret.
 func (c *Config) SecretPath() string {
-	if c.SecretFile != "" {
-		return c.SecretFile
-	}
-	return c.Path("secret")
+	return cmp.Or(c.SecretFile, c.Path("secret"))
 }
 
 // MakeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as

@@ -31,12 +31,10 @@ func runCase(ctx context.Context, layer check.Layer, config map[string]string, c
 	}
 	facts, settings := c.Input()
 	maps.Copy(e.Facts, facts)
-	config = maps.Clone(config)
-	if config == nil {
-		config = settings
-	}
-	maps.Copy(config, settings)
-	got, err := layer.Score(ctx, check.Input{Entity: e.Facts, Config: config})
+	both := map[string]string{}
+	maps.Copy(both, config)
+	maps.Copy(both, settings)
+	got, err := layer.Score(ctx, check.Input{Entity: e.Facts, Config: both})
 	if err != nil {
 		return err
 	}

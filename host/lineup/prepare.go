@@ -91,10 +91,7 @@ func (p *Preparer) Run(ctx context.Context) {
 			}
 		}
 		select {
-		case <-ctx.Done():
-			for _, stop := range working {
-				stop()
-			}
+		case <-ctx.Done(): // which also ends the contexts of working
 			return
 		case <-changes:
 		case <-tick.C:

@@ -323,9 +323,7 @@ func Pin(ctx context.Context, source Source, l, base registry.LineupDocument) (r
 	layers := make([]registry.LineupLayer, len(l.Layers))
 	var errs []error
 	for i, item := range l.Layers {
-		if item.Digest == "" {
-			item.Digest = digests[item.Layer]
-		}
+		item.Digest = cmp.Or(item.Digest, digests[item.Layer])
 		if item.Digest == "" {
 			name, version, _ := item.Ref()
 			published, err := source.Plugin(ctx, name, version)

@@ -179,16 +179,13 @@ func describeEnd(err error, stderr string, request compileRequest) error {
 	case !errors.As(err, &exit):
 		return fmt.Errorf("starting a process with limits: %w", err)
 	// The kernel counts the time towards the limit in ticks, so the exact time may be shorter.
-	case !exit.Exited() && cpuTime(exit) >= time.Duration(request.CPUSeconds)*time.Second/2:
+	case !exit.Exited() && exit.UserTime()+exit.SystemTime() >= time.Duration(request.CPUSeconds)*time.Second/2:
 		return fmt.Errorf("%s takes more than %d s of processor time", request.work, request.CPUSeconds)
 	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
 		return fmt.Errorf("%s takes more than %d MiB of memory", request.work, request.Memory>>20)
 	}
 	return fmt.Errorf("the process failed: %w: %.200s", err, first)
 }
-
-// cpuTime returns the processor time of a process that has ended.
-func cpuTime(exit *exec.ExitError) time.Duration { return exit.UserTime() + exit.SystemTime() }
 
 // readCode reads the code that a compiler left in dir.
 func readCode(dir string, report compileReport) (*nativeCode, error) {

@@ -307,9 +307,7 @@ func levelOf(n int32) sdk.Level {
 // clip shortens a guest's bytes for an error text. Bytes that are not UTF-8 become hexadecimal.
 func clip(b []byte) string {
 	const maxBytes = 64
-	if len(b) > maxBytes {
-		b = b[:maxBytes]
-	}
+	b = b[:min(len(b), maxBytes)]
 	if !utf8.Valid(b) {
 		return fmt.Sprintf("%x", b)
 	}

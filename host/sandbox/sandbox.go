@@ -244,10 +244,7 @@ func (e *compileError) Error() string { return fmt.Sprintf("compiling: %v", e.er
 func (e *compileError) Unwrap() error { return e.err }
 
 // isCompileError reports whether the compilation cache may have caused err.
-func isCompileError(err error) bool {
-	var failed *compileError
-	return errors.As(err, &failed)
-}
+func isCompileError(err error) bool { return errors.As(err, new(*compileError)) }
 
 // load compiles the metered module, or loads its staged code. It returns the code, unless staged is nil.
 func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativeCode, error) {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net"
 	"slices"
@@ -143,22 +142,16 @@ func (h *host) ready() error {
 
 // degraded returns a sentence for each problem that does not keep the host from answering.
 func (h *host) degraded() (sentences []string) {
-	for sentence := range h.problems() {
-		sentences = append(sentences, sentence)
-	}
+	h.problems(func(sentence, _ string) { sentences = append(sentences, sentence) })
 	return sentences
 }
 
-// problems yields what does not keep the host from answering, with the remedies.
-func (h *host) problems() iter.Seq2[string, string] {
-	return func(yield func(sentence, remedy string) bool) {
-		for _, part := range h.parts {
-			for _, p := range part.Problems {
-				for _, sentence := range p.sentences() {
-					if !yield(sentence, p.remedy) {
-						return
-					}
-				}
+// problems calls f with what does not keep the host from answering, and the remedies.
+func (h *host) problems(f func(sentence, remedy string)) {
+	for _, part := range h.parts {
+		for _, p := range part.Problems {
+			for _, sentence := range p.sentences() {
+				f(sentence, p.remedy)
 			}
 		}
 	}

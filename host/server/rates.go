@@ -10,6 +10,7 @@ import (
 	"assay/host/check"
 	"assay/host/installation"
 	"assay/host/internal/internet"
+	"assay/host/internal/maintenance"
 	"assay/host/store"
 )
 
@@ -75,15 +76,8 @@ const settleInterval = time.Second
 
 // Run settles with the other hosts until ctx ends.
 func (r *rates) Run(ctx context.Context) {
-	ticker := time.NewTicker(settleInterval)
-	defer ticker.Stop()
 	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for maintenance.Pause(ctx, settleInterval) {
 		work, cancel := context.WithTimeout(ctx, settleInterval)
 		err := r.limiter.Settle(work, r.uses)
 		cancel()

@@ -95,8 +95,7 @@ func (s *scoring) judge(ctx context.Context) {
 func (s *scoring) judgeLayer(ctx context.Context, f demotion.Finding) {
 	if f.Fails {
 		s.mu.Lock()
-		s.failing = f
-		s.failedAt = time.Now()
+		s.failing, s.failedAt = f, time.Now()
 		s.mu.Unlock()
 	}
 	if grave, err := s.confirm(ctx, f); err != nil || !grave {

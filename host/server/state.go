@@ -229,8 +229,5 @@ func use(layer *operator.Layer, u *telemetry.LayerUse) {
 
 // sentence returns a text as the beginning of a sentence.
 func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }

@@ -29,9 +29,7 @@ func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
 	add := func(severity operator.Severity, what, do string) {
 		s.Warnings = append(s.Warnings, operator.Warning{Severity: severity, What: what, Do: do})
 	}
-	for problem, remedy := range o.problems() {
-		add(operator.Problem, sentence(problem), remedy)
-	}
+	o.problems(func(problem, remedy string) { add(operator.Problem, sentence(problem), remedy) })
 	for _, h := range s.Hosts {
 		switch {
 		case h.This:

@@ -102,11 +102,9 @@ func NewMetrics() *Metrics {
 	m.layerSeconds = histograms("assay_layer_seconds", "Duration of a layer call.", exponential(0.000002, 4, 10),
 		"layer")
 	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. "+
-		"The layer's budget_fuel is the limit.",
-		exponential(1000, 4, 10), "layer")
+		"The layer's budget_fuel is the limit.", exponential(1000, 4, 10), "layer")
 	m.shadowChecks = counter("assay_shadow_checks_total", "Checks whose shadow layers ran, by the answered verdict "+
-		"and the verdict if the shadow layers counted.", "type", "verdict",
-		"shadow_verdict")
+		"and the verdict if the shadow layers counted.", "type", "verdict", "shadow_verdict")
 	m.shadowLayers = counter("assay_shadow_layer_outcomes_total", "Calls of layers in shadow by outcome: scored, "+
 		"abstained, or the reason for the failure.", "layer", "outcome")
 	m.shadowLeftOut = factory.NewCounter(prometheus.CounterOpts{Name: "assay_shadow_left_out_total",

@@ -41,12 +41,11 @@ func outcomes(calls prometheus.Collector) map[string]*LayerUse {
 }
 
 func useOf(uses map[string]*LayerUse, labels map[string]string) *LayerUse {
-	u := uses[labels["layer"]]
-	if u == nil {
-		u = &LayerUse{Outcomes: map[string]uint64{}}
-		uses[labels["layer"]] = u
+	layer := labels["layer"]
+	if uses[layer] == nil {
+		uses[layer] = &LayerUse{Outcomes: map[string]uint64{}}
 	}
-	return u
+	return uses[layer]
 }
 
 // ShadowChecks returns the number of checks whose shadow layers ran, how many of them would have had another verdict,

@@ -139,8 +139,7 @@ func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	for _, signal := range got.Signals {
 		got.Score += signal.Points
 	}
-	lowest, highest := s.Manifest.Range()
-	got.Score = min(max(got.Score, lowest), highest)
+	got.Score = s.score(got)
 	return got
 }
 

@@ -5,6 +5,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -92,9 +93,7 @@ func (r Reference) Pin(manifest string) string {
 // repository or the tag name another plugin or version. Tags that are not versions, such as latest, name none.
 func (r Reference) named(name, version string) (Reference, error) {
 	tag := strings.ReplaceAll(version, "+", "_") // tags must not contain a +
-	if r.ref.Reference == "" {
-		r.ref.Reference = tag
-	}
+	r.ref.Reference = cmp.Or(r.ref.Reference, tag)
 	switch {
 	case name == "" || version == "":
 		return r, registry.Refuse(registry.OtherName, "the manifest in the registry names no plugin and version")

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -159,27 +160,22 @@ type Tally struct {
 
 // TallySignals counts the labels of each signal of each version of a layer, sorted by layer, version and signal.
 func TallySignals(labelled []Labelled) []Tally {
-	type key struct{ layer, version, signal string }
-	tallies := map[key]*Tally{}
+	tallies := map[Tally]Tally{} // by themselves without counts
 	for _, l := range labelled {
 		for _, layer := range l.Layers {
 			for _, signal := range slices.Compact(slices.Sorted(slices.Values(layer.Signals))) {
-				k := key{layer.Name, layer.Version, signal}
-				if tallies[k] == nil {
-					tallies[k] = &Tally{Layer: k.layer, Version: k.version, Signal: k.signal}
-				}
+				of := Tally{Layer: layer.Name, Version: layer.Version, Signal: signal}
+				t := cmp.Or(tallies[of], of)
 				if l.Label == Fraud {
-					tallies[k].Fraud++
+					t.Fraud++
 				} else {
-					tallies[k].Legitimate++
+					t.Legitimate++
 				}
+				tallies[of] = t
 			}
 		}
 	}
-	list := make([]Tally, 0, len(tallies))
-	for _, t := range tallies {
-		list = append(list, *t)
-	}
+	list := slices.AppendSeq([]Tally{}, maps.Values(tallies))
 	slices.SortFunc(list, func(a, b Tally) int {
 		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Signal, b.Signal))
 	})

@@ -46,16 +46,14 @@ func (c *Cache[K, V]) Get(key K) (V, bool) {
 func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byKey[key]; ok {
-		c.drop(e)
-	}
+	c.drop(key)
 	if bytes > c.bytes {
 		return
 	}
 	c.byKey[key] = c.order.PushFront(&entry[K, V]{key, value, bytes})
 	c.used += bytes
 	for c.used > c.bytes || c.order.Len() > c.entries {
-		c.drop(c.order.Back())
+		c.drop(c.order.Back().Value.(*entry[K, V]).key)
 	}
 }
 
@@ -63,9 +61,7 @@ func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 func (c *Cache[K, V]) Forget(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byKey[key]; ok {
-		c.drop(e)
-	}
+	c.drop(key)
 }
 
 // Clear removes all keys.
@@ -77,10 +73,11 @@ func (c *Cache[K, V]) Clear() {
 	c.used = 0
 }
 
-func (c *Cache[K, V]) drop(e *list.Element) {
-	dropped := c.order.Remove(e).(*entry[K, V])
-	delete(c.byKey, dropped.key)
-	c.used -= dropped.bytes
+func (c *Cache[K, V]) drop(key K) {
+	if e, ok := c.byKey[key]; ok {
+		c.used -= c.order.Remove(e).(*entry[K, V]).bytes
+		delete(c.byKey, key)
+	}
 }
 
 // Size returns the current number of entries and bytes.

@@ -88,7 +88,7 @@ func (r *Rollout) Prepare(ctx context.Context, c Candidate) (p *Proposal, err er
 		if done || err != nil {
 			return p, err
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause(ctx, rolloutInterval); err != nil {
 			return p, err
 		}
 	}
@@ -165,7 +165,7 @@ func (r *Rollout) Await(ctx context.Context, number int64) (running []Host, err 
 		if !waiting {
 			return running, nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause(ctx, rolloutInterval); err != nil {
 			return running, err
 		}
 	}
@@ -197,11 +197,11 @@ func (r *Rollout) observe(e Event) Event {
 	return e
 }
 
-func pause(ctx context.Context) error {
+func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(rolloutInterval):
+	case <-time.After(d):
 		return nil
 	}
 }
@@ -209,15 +209,8 @@ func pause(ctx context.Context) error {
 // keep extends the candidate until ctx ends. If the command is killed, the candidate expires and hosts forget it.
 func (p *Proposal) keep(ctx context.Context) {
 	defer close(p.kept)
-	tick := time.NewTicker(extendInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_ = p.rollout.Store.ExtendCandidate(ctx, p.id) // tried again before it expires
-		}
+	for pause(ctx, extendInterval) == nil {
+		_ = p.rollout.Store.ExtendCandidate(ctx, p.id) // tried again before it expires
 	}
 }
 

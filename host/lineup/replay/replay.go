@@ -65,10 +65,8 @@ func (p *pace) rest(ctx context.Context) {
 	if worked < spell {
 		return
 	}
-	timer := time.NewTimer(3 * worked)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(3 * worked):
 	case <-ctx.Done():
 	}
 	p.since = time.Now()
@@ -196,10 +194,8 @@ func Rescore(
 		if err != nil {
 			return check.Fused{}, nil, err
 		}
-		was.LookedUp = maps.Clone(was.LookedUp)
-		if was.LookedUp == nil {
-			was.LookedUp = entity.Facts{}
-		}
+		was.LookedUp = entity.Facts{}
+		maps.Copy(was.LookedUp, r.LookedUp)
 		maps.Copy(was.LookedUp, more)
 	}
 	layers, _, err := s.outcomes(ctx, before, was)

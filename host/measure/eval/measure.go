@@ -121,9 +121,10 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	r.HeldOut = heldOut(rows)
 	r.Categories = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Category })
 	r.Errors = Errors{
-		Benign: worst(rows, lineup.isFalsePositive, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
-		Malicious: worst(rows, lineup.isFalseNegative, o.Worst,
-			func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
+		Benign: worst(rows, func(s *Scored) bool { return !s.Malicious && lineup.logOdds(s, -1) > lineup.Bias[t] },
+			o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
+		Malicious: worst(rows, func(s *Scored) bool { return s.Malicious && s.Score < lineup.Bands.Block },
+			o.Worst, func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
 	}
 	return r
 }
@@ -268,14 +269,6 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 	})
 	return all
 }
-
-// isFalsePositive reports whether a benign row has signals against it.
-func (l Model) isFalsePositive(s *Scored) bool {
-	return !s.Malicious && l.logOdds(s, -1) > l.Bias[s.Type]
-}
-
-// isFalseNegative reports whether a malicious row is not blocked.
-func (l Model) isFalseNegative(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
 
 // worst returns the n rows with an error of the largest size, in descending order. A hash of the value breaks ties,
 // because alphabetical order would favour similar values.

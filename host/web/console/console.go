@@ -327,8 +327,7 @@ func title(r *refusal.Refusal) string {
 
 // sentence returns an error's text as a sentence.
 func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	return capitalize(err.Error()) + "."
 }
 
 // pageContext returns a context that bounds the work for a page; fiber's own context has no deadline.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,13 +28,10 @@ type tally struct {
 
 // tallies sums counts by what name returns, the most frequent first.
 func tallies(counts []decision.Count, name func(decision.Count) string) []tally {
-	sums := map[string]*tally{}
+	sums := map[string]tally{}
 	for _, c := range counts {
 		sum := sums[name(c)]
-		if sum == nil {
-			sum = &tally{Name: name(c)}
-			sums[sum.Name] = sum
-		}
+		sum.Name = name(c)
 		switch check.Verdict(c.Verdict) {
 		case check.Allow:
 			sum.Allow += c.Checks
@@ -43,15 +41,11 @@ func tallies(counts []decision.Count, name func(decision.Count) string) []tally 
 			sum.Block += c.Checks
 		}
 		sum.Total += c.Checks
+		sums[sum.Name] = sum
 	}
-	list := make([]tally, 0, len(sums))
-	for _, sum := range sums {
-		list = append(list, *sum)
-	}
-	slices.SortFunc(list, func(a, b tally) int {
+	return slices.SortedFunc(maps.Values(sums), func(a, b tally) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name))
 	})
-	return list
 }
 
 // usage shows what the account used in a month.
