@@ -60,8 +60,7 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 		"the key of the secret still signs checkpoints")
 	inFile := hosttest.OpenStore(t, dir, database).Store.Signer()
 	expect.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
-	again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t)
-	expect.That(t, again == signed, "the key in the file signs something else")
+	expect.Equal(t, "signed with the file", expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t), signed)
 	expect.NoError(t, os.Chmod(file, 0o644))
 	expect.ErrorText(t, "a file that others can read", (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
 		t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")

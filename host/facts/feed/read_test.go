@@ -199,8 +199,7 @@ func TestFormats(t *testing.T) {
 		for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list), " packed": zipped(t, tt.list)} {
 			got, report, err := read(t, in, tt.options)
 			expect.NoError(t, err)
-			diff := cmp.Diff(tt.want, got)
-			expect.That(t, diff == "", "entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
+			expect.NoDiff(t, fmt.Sprintf("entries%s, with examples %+v", packed, report.Examples), tt.want, got)
 			expect.That(t, report.Format == tt.format && report.Malformed == tt.malformed &&
 				report.Skipped == tt.skipped && report.Entries == int64(len(tt.want)) &&
 				report.Items == report.Entries+report.Malformed+report.Skipped,

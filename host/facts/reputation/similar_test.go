@@ -129,8 +129,7 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 	m.feeds[0].ExpiresAt = &later
 	expect.NoError(t, s.Load(t.Context()))
 	s.now = func() time.Time { return until }
-	got := similarTo(t, s, entity.Domain, "secure-paypal-login.top")
-	expect.That(t, got != nil, "the list expired although it was confirmed")
+	expect.That(t, similarTo(t, s, entity.Domain, "secure-paypal-login.top") != nil, "the confirmed list expired")
 	s.now = func() time.Time { return later }
 	expect.Equal(t, "facts after the list expired", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 }

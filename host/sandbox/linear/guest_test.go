@@ -165,8 +165,7 @@ func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
-	err := g.memory.Restore()
-	expect.Must(t, err == nil, "Restore returns %v", err)
+	expect.NoError(t, g.memory.Restore())
 }
 
 // BenchmarkRestore measures every strategy, without the call that writes and with it. "never" measures only the call.
