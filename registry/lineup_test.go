@@ -122,10 +122,9 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 func TestByType(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {
-		weight registry.ByType
-		email  float64
-		phone  float64
-		shown  string
+		weight       registry.ByType
+		email, phone float64
+		shown        string
 	}{
 		`6`:                        {registry.ForAll(6), 6, 6, "6"},
 		`0`:                        {registry.ForAll(0), 0, 0, "0"},

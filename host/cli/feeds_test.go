@@ -190,7 +190,6 @@ func TestSuggestLists(t *testing.T) {
 	got := suggestion()
 	expect.That(t, strings.Contains(got, "assay feeds recommend") && strings.Count(got, "\n") == 1, "without lists: %q",
 		got)
-	sub := expect.Value((&feedsSubscribeCmd{From: "Tranco"}).subscription())(t)
-	expect.NoError(t, s.Subscribe(t.Context(), sub))
+	expect.NoError(t, s.Subscribe(t.Context(), expect.Value((&feedsSubscribeCmd{From: "Tranco"}).subscription())(t)))
 	expect.Equal(t, "with a subscription", suggestion(), "")
 }

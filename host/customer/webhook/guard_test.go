@@ -44,9 +44,8 @@ func TestGuard(t *testing.T) {
 	g := newGuard(t, "127.0.0.0/8", "::ffff:192.168.1.0/120", "fd00::/8")
 	g.own = []netip.Addr{netip.MustParseAddr("8.8.4.4")} // as on a host with a public address
 	for name, test := range map[string]struct {
-		to     string
-		secure bool
-		ok     bool
+		to         string
+		secure, ok bool
 	}{
 		"https":                         {"8.8.8.8:443", true, true},
 		"https on 8443":                 {"8.8.8.8:8443", true, true},

@@ -52,9 +52,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	opened := expect.Value(key.OpenPromise(promise))(t)
 	expect.That(t, tree.Replaced.IsZero() && opened.Replaced.IsZero() && len(signer.Statements()) == 2, "%+v, %+v, %q",
 		tree, opened, signer.Statements())
-	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(),
-		[]byte(promise))
-	expect.ErrorText(t, "a promise", err, "the text is not a checkpoint")
+	expect.ErrorText(t, "a promise", expect.ErrorOf(installation.SignByCommand(t.Context(), time.Minute,
+		strings.Fields(command), signer.CheckpointKey(), []byte(promise))), "the text is not a checkpoint")
 	late := expect.Value(key.OpenSigned(expect.Value(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
 	expect.That(t, audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)),
 		"the key of the secret still signs checkpoints")

@@ -61,12 +61,11 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		list      string
-		options   Options
-		format    Format // detected, or the given one
-		want      []string
-		malformed int64
-		skipped   int64
+		list               string
+		options            Options
+		format             Format // detected, or the given one
+		want               []string
+		malformed, skipped int64
 	}
 	expect.Each(t, map[string]testCase{
 		"hosts": {
@@ -287,8 +286,7 @@ func TestCloseEarly(t *testing.T) {
 	r.Close()
 
 	// The context may also end after everything was read, while workers still drop chunks.
-	ended := expect.Ended(t)
-	late := &Reader{ctx: ended, out: make(chan chunk)}
+	late := &Reader{ctx: expect.Ended(t), out: make(chan chunk)}
 	close(late.out)
 	expect.Error(t, "with dropped chunks", expect.ErrorOf(late.Next()), context.Canceled)
 }

@@ -309,8 +309,7 @@ func TestManyRecords(t *testing.T) {
 		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+"example.com. 60 IN NS ns%02d.example.com.\n"+
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
-	source := network.NewDNS(ask(t, server))
-	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
+	got := expect.Value(network.NewDNS(ask(t, server)).Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
 		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
 		expect.Equal(t, name+" lists", len(strings.Fields(got[name])), 8)

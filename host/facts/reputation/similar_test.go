@@ -164,8 +164,7 @@ func TestDistance(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		a := randomForm(r, 1+r.IntN(maxForm), 1+r.IntN(4))
-		b := randomForm(r, r.IntN(maxForm+1), 1+r.IntN(4))
+		a, b := randomForm(r, 1+r.IntN(maxForm), 1+r.IntN(4)), randomForm(r, r.IntN(maxForm+1), 1+r.IntN(4))
 		if r.IntN(2) == 0 {
 			b = edited(r, a, 1+r.IntN(5)%len(a))
 		}

@@ -61,9 +61,8 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const failed = 0xffffffff
 	tests := map[string]struct {
-		by    uint64
-		want  uint32
-		pages uint32
+		by          uint64
+		want, pages uint32
 	}{
 		"by nothing":   {0, 3, 3},
 		"by one":       {1, 3, 4},

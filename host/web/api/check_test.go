@@ -65,11 +65,10 @@ func TestAuthorization(t *testing.T) {
 	})}), start(t, Config{})
 	want := failure{Code: refusal.Unauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
-		site   *site
-		lines  []string
-		path   string
-		body   string
-		status int
+		site       *site
+		lines      []string
+		path, body string
+		status     int
 	}
 	of := func(status int, lines ...string) testCase { return testCase{all, lines, "", exampleBody, status} }
 	expect.Each(t, map[string]testCase{
@@ -298,9 +297,8 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 func TestUntrustedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		headers []string
-		trusted []string
-		noticed bool
+		headers, trusted []string
+		noticed          bool
 	}
 	expect.Each(t, map[string]testCase{
 		"X-Forwarded-For":          {[]string{"X-Forwarded-For", "198.51.100.1"}, nil, true},

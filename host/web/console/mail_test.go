@@ -235,8 +235,7 @@ func TestMailLimits(t *testing.T) {
 	link := m.paths(t, "other@example.org", confirmSubject)[0]
 	m.clock.Add(signin.LinkLife)
 	owner.submit(link, "Confirm the address").is(410, "has expired")
-	log := string(expect.Value(os.ReadFile(m.log))(t))
-	expect.That(t, !strings.Contains(log, "198.51."), "the log contains an address:\n%s", log)
+	expect.That(t, !strings.Contains(string(expect.Value(os.ReadFile(m.log))(t)), "198.51."), "it has an address")
 
 	for _, test := range []struct{ address, problem string }{
 		{"", "The address is empty."}, {"jane", "The address has no"}, {"jane@", "The address has no domain"},

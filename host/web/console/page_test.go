@@ -159,8 +159,7 @@ func testErrorPages(t *testing.T, s *site) {
 	ctx.Init(&request, nil, nil)
 	ctx.Response.Header.Set("X-Request-Id", "req_1")
 	s.Handler()(&ctx)
-	body := string(ctx.Response.Body())
-	expect.That(t, strings.Contains(body, "Request <code>req_1</code>"), "the page does not name the request: %s", body)
+	expect.That(t, strings.Contains(string(ctx.Response.Body()), "Request <code>req_1</code>"), "it names no request")
 }
 
 func TestSecurityText(t *testing.T) {
