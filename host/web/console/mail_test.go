@@ -329,7 +329,6 @@ func testNoMail(t *testing.T, s *site) {
 	}
 	v.get(accountPath)
 	expect.That(t, !strings.Contains(v.at.body, `type="email"`), "the account page asks for an address")
-	w := s.visit(t)
-	expect.That(t, !strings.Contains(w.get("/signin").body, `type="email"`), "the sign-in page asks for an address")
+	expect.That(t, !strings.Contains(s.visit(t).get("/signin").body, `type="email"`), "signing in asks for an address")
 	expect.Failure(t, expect.ErrorOf(New(Config{Mail: &mail.Sender{}})), "New accepts mail without a public URL")
 }
