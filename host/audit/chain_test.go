@@ -60,9 +60,8 @@ func TestPseudonymVectors(t *testing.T) {
 	t.Parallel()
 	key := bytes.Repeat([]byte{'k'}, 32)
 	for name, c := range map[string]struct {
-		key, salt   []byte
-		kind, value string
-		want        string
+		key, salt         []byte
+		kind, value, want string
 	}{
 		"an email": {key, []byte("salt"), "email", "jane@example.com",
 			"090c3dc7963db413816d0937fe1a72ee7b3aae8ea110c68d234392237142f440"},

@@ -115,9 +115,8 @@ func TestErasureAfterRotation(t *testing.T) {
 	s, statement := rotation(t, audit.Records, rotated)
 	erased := []audit.Erased{{Seq: 1, Leaf: leaf(1)}}
 	for name, test := range map[string]struct {
-		at    time.Time
-		old   bool
-		valid bool
+		at         time.Time
+		old, valid bool
 	}{
 		"new key":           {rotated.Add(2 * time.Hour), false, true},
 		"old key, in time":  {rotated.Add(-time.Hour), true, true},

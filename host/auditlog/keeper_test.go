@@ -225,8 +225,7 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 func TestStoreAnchorsOfALogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
-	due := expect.Value(k.Store.AuditDue(t.Context()))(t)
-	_, _, err := k.storeAnchors(expect.Ended(t), due)
+	_, _, err := k.storeAnchors(expect.Ended(t), expect.Value(k.Store.AuditDue(t.Context()))(t))
 	expect.Error(t, "storing", err, context.Canceled)
 }
 

@@ -153,10 +153,9 @@ func TestVerifyOverrides(t *testing.T) {
 	foreign := override.Entry{ID: "ovr_2", Action: check.Block, Kind: override.Domain, Match: []byte{1},
 		CreatedAt: expiry, ExpiresAt: expiry}
 	storetest.Exec(t, db, "CREATE TABLE foreign_row AS SELECT * FROM overrides WITH NO DATA")
-	_, err := db.Exec(t.Context(), `INSERT INTO foreign_row
-		VALUES ('ovr_2', '', 'block', 'domain', '\x01', NULL, '', '', '', $1, $1, $2)`, expiry,
-		k.Store.OverrideKeys().MAC(foreign))
-	expect.NoError(t, err)
+	expect.Value(db.Exec(t.Context(),
+		`INSERT INTO foreign_row VALUES ('ovr_2', '', 'block', 'domain', '\x01', NULL, '', '', '', $1, $1, $2)`, expiry,
+		k.Store.OverrideKeys().MAC(foreign)))(t)
 	restore := dump(t, db, "intact", "overrides")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"as they were added":  {"SELECT", ""},

@@ -142,8 +142,7 @@ func TestGateRefuses(t *testing.T) {
 // A spent quota is remembered for a second, or until something could change the ledger's answer.
 func TestSpentQuotaIsRemembered(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 1, 31, 23, 59, 58, 0, time.UTC)
-	february := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	now, february := time.Date(2026, 1, 31, 23, 59, 58, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	type testCase struct {
 		left   int
 		change func(f *fixture) // after the ledger has answered

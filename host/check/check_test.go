@@ -137,11 +137,10 @@ var (
 func TestFirstFieldByTypeIsScored(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		fields []check.Field
-		scored entity.Type
-		query  string
-		linked []string
-		warned []string
+		fields         []check.Field
+		scored         entity.Type
+		query          string
+		linked, warned []string
 	}
 	expect.Each(t, map[string]testCase{
 		"domain before all": {[]check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,

@@ -141,8 +141,7 @@ func TestWeightlessLayersAreSilent(t *testing.T) {
 	for name, bias := range map[string]float64{"allow": -10, "review": 0, "block": 10} {
 		for _, weightless := range []check.Outcome{trial, failed("trial", 0, true)} {
 			got := check.Fuse(bias, bands, []check.Outcome{weightless, heavy})
-			diff := cmp.Diff(check.Fuse(bias, bands, []check.Outcome{heavy}), got)
-			expect.That(t, diff == "", "%s (-without +with):\n%s", name, diff)
+			expect.NoDiff(t, name+", without and with", check.Fuse(bias, bands, []check.Outcome{heavy}), got)
 		}
 	}
 }

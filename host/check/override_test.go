@@ -284,9 +284,8 @@ func TestEventMatchesTheContract(t *testing.T) {
 		{Points: 5, Code: "domain:tld:risky", Text: "Its ending is often abused"},
 	}
 	type testCase struct {
-		decision check.Decision
-		event    string
-		body     string
+		decision    check.Decision
+		event, body string
 	}
 	expect.Each(t, map[string]testCase{
 		"block": {

@@ -148,9 +148,8 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		return func(s setup) { *s.layer = gives(check.Result{}, err) }
 	}
 	type testCase struct {
-		prepare func(s setup)
-		ran     int
-		left    int
+		prepare   func(s setup)
+		ran, left int
 	}
 	expect.Each(t, map[string]testCase{
 		"all is well":                         {func(setup) {}, 1, 0},

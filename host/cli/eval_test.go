@@ -98,8 +98,7 @@ func TestUsualFit(t *testing.T) {
 	fit := c.Lineup.Fit
 	want := eval.FitOptions{L2: fit.L2, Prevalence: fit.Prevalence, ReviewFPR: fit.ReviewFPR, BlockFPR: fit.BlockFPR,
 		SuffixFPR: fit.SuffixFPR}
-	got := lineupcmd.UsualFit()
-	expect.That(t, fmt.Sprint(got) == fmt.Sprint(want), "%+v, want %+v", got, want)
+	expect.Equal(t, "the fit", fmt.Sprint(lineupcmd.UsualFit()), fmt.Sprint(want))
 }
 
 // TestEvalInput reads standard input with lines that are not labelled values, replays the facts of rows as if they had

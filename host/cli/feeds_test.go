@@ -77,8 +77,7 @@ func TestFeedsSubscribe(t *testing.T) {
 	t.Cleanup(server.Close)
 	subscribe := []string{"feeds", "subscribe", server.URL + "/list.txt?key=secret", "--name", "Mine", "--kind", "bad",
 		"--category", "phishing", "--every", "12h"}
-	got := hosttest.OutputJSON[importResult](t, dir, database, subscribe...)
-	expect.That(t, got.Entries == 300, "first fetch: %+v", got)
+	expect.Equal(t, "first fetch", hosttest.OutputJSON[importResult](t, dir, database, subscribe...).Entries, 300)
 	status := func(want feed.State) listStatus {
 		t.Helper()
 		all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")
@@ -94,12 +93,11 @@ func TestFeedsSubscribe(t *testing.T) {
 	hosttest.Fails(t, dir, database, 1, subscribe, "10 instead of 300")
 	status(feed.Held)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "status"), "feeds accept")
-	got = hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine")
+	got := hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine")
 	expect.That(t, got.Entries == 10, "accepted: %+v", got)
 	status(feed.Current)
 	hosttest.Output(t, dir, database, "feeds", "unsubscribe", "Mine")
-	all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")
-	expect.That(t, len(all) == 0, "after the end: %+v", all)
+	expect.Equal(t, "after the end", len(hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")), 0)
 }
 
 func TestFeedsSubscription(t *testing.T) {
@@ -192,7 +190,6 @@ func TestSuggestLists(t *testing.T) {
 	got := suggestion()
 	expect.That(t, strings.Contains(got, "assay feeds recommend") && strings.Count(got, "\n") == 1, "without lists: %q",
 		got)
-	sub := expect.Value((&feedsSubscribeCmd{From: "Tranco"}).subscription())(t)
-	expect.NoError(t, s.Subscribe(t.Context(), sub))
+	expect.NoError(t, s.Subscribe(t.Context(), expect.Value((&feedsSubscribeCmd{From: "Tranco"}).subscription())(t)))
 	expect.Equal(t, "with a subscription", suggestion(), "")
 }

@@ -293,8 +293,7 @@ func TestSecretRemoval(t *testing.T) {
 	// The log is still signed by the newest key, and verified with the first.
 	b := hosttest.OpenStore(t, dir, database)
 	keys := hosttest.WriteFile(t, "keys", []byte(b.Store.Signer().TreeKey(0)+"\n"))
-	statements := b.Store.Signer().Statements()
-	expect.That(t, len(statements) == 2, "%d statements", len(statements))
+	expect.Equal(t, "statements", len(b.Store.Signer().Statements()), 2)
 	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
 	said, err := hosttest.TryOutput(t, dir, database, nil, "audit", "verify")

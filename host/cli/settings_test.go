@@ -57,10 +57,8 @@ func TestSettingsPrecedence(t *testing.T) {
 		"ASSAY_CHAINS=2", "ASSAY_FLIP_LIMIT=2%")
 	flags := []string{"--listen=127.0.0.1:1", "--trusted-proxies=10.0.0.1", "--chains=1", "--flip-limit=1%"}
 	type testCase struct {
-		environ []string
-		args    []string
-		want    [4]string // values
-		from    [4]string
+		environ, args []string
+		want, from    [4]string // values and their sources
 	}
 	expect.Each(t, map[string]testCase{
 		"flag": {inEnvironment, flags, [4]string{"127.0.0.1:1", "10.0.0.1", "1", "1%"},
@@ -386,8 +384,7 @@ func TestLibpqVariables(t *testing.T) {
 // TestReadme checks that the README shows the two commands, and that docs/settings.md lists every setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	readme := hosttest.ReadText(t, "../../README.md")
-	hosttest.Has(t, readme, "\ngo run ./host", "\ngo test ./...", "POST /api/check")
+	hosttest.Has(t, hosttest.ReadText(t, "../../README.md"), "\ngo run ./host", "\ngo test ./...", "POST /api/check")
 	settings := hosttest.ReadText(t, "../../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[installation.Config]()) {
 		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]

@@ -132,9 +132,8 @@ func TestInvalidTextOfEveryType(t *testing.T) {
 func TestParseOtherErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		typ     Type
-		country string
-		field   string
+		typ            Type
+		country, field string
 	}{
 		"unknown type":    {"card", "", "type"},
 		"unknown country": {Domain, "QQ", "region.country"},
@@ -193,10 +192,9 @@ func TestGuess(t *testing.T) {
 func TestParents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		typ     Type
-		raw     string
-		country string
-		want    []Parent
+		typ          Type
+		raw, country string
+		want         []Parent
 	}{
 		"host":          {Domain, "www.example.co.uk", "", []Parent{{"registrable", "example.co.uk"}}},
 		"domain itself": {Domain, "example.co.uk", "", nil},

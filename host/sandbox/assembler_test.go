@@ -41,10 +41,9 @@ var (
 )
 
 type guestFunction struct {
-	export          string // empty: not exported
-	params, results string
-	locals          string
-	body            []byte
+	export                  string // empty: not exported
+	params, results, locals string
+	body                    []byte
 }
 
 // Value types and reference types. A string of them is a parameter list.

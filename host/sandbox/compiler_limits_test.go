@@ -16,29 +16,27 @@ import (
 // A compiler that misbehaves fails alone.
 func TestCompilerIsLimited(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		change func(*compiler)
 		want   string
-	}{
+	}
+	expect.EachNamed(t, map[string]testCase{
 		"spin":         {func(c *compiler) { c.limits.CPUSeconds = 1 }, "more than 1 s of processor time"},
 		"allocate":     {func(c *compiler) { c.limits.Memory = 256 << 20 }, "more than 256 MiB of memory"},
 		"sleep":        {func(c *compiler) { c.timeout = 50 * time.Millisecond }, context.DeadlineExceeded.Error()},
 		"panic":        {nil, "a bug in the engine"},
 		"babble":       {nil, "reading the compiler's report"},
 		"another code": {nil, errCodeChanged.Error()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			box := compilingWith(t, name, Config{})
-			if test.change != nil {
-				test.change(box.compiler)
-			}
-			p, err := box.Open(t.Context(), sevenPoints(t))
-			if err == nil {
-				closePlugin(t, p)
-				t.Fatal("the module was opened")
-			}
-			expect.That(t, strings.Contains(err.Error(), test.want), "%v\ndoes not contain %q", err, test.want)
-		})
-	}
+	}, func(t *testing.T, name string, test testCase) {
+		box := compilingWith(t, name, Config{})
+		if test.change != nil {
+			test.change(box.compiler)
+		}
+		p, err := box.Open(t.Context(), sevenPoints(t))
+		if err == nil {
+			closePlugin(t, p)
+			t.Fatal("the module was opened")
+		}
+		expect.That(t, strings.Contains(err.Error(), test.want), "%v\ndoes not contain %q", err, test.want)
+	})
 }

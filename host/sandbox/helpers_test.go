@@ -91,8 +91,7 @@ func openGuest(t testing.TB, g *guest) *Plugin {
 
 func closePlugin(t testing.TB, p *Plugin) {
 	t.Helper()
-	err := p.Close(t.Context())
-	expect.That(t, err == nil, "closing plugin: %v", err)
+	expect.Error(t, "closing plugin", p.Close(t.Context()), nil)
 }
 
 // facts returns the input of a call: an entity, and the lineup's setting of config.mode.

@@ -76,8 +76,7 @@ func invalidArguments(function guestImport, code ...[]byte) func() []byte {
 
 // flipACoin scores by the clocks and a random number: one point per bit set in their exclusive or.
 func flipACoin() []byte {
-	clockTimeGet := importOf(wasiModule, "clock_time_get", tI32+tI64+tI32, tI32)
-	g := newGuest().importing(clockTimeGet, wasiRandomGetImport)
+	g := newGuest().importing(importOf(wasiModule, "clock_time_get", tI32+tI64+tI32, tI32), wasiRandomGetImport)
 	result := concat(opDrop, i32Const(bufferAt), opLoad)
 	clock := func(id int) []byte {
 		return concat(i32Const(id), i64Const(1), i32Const(bufferAt), callFunc(fnLog+1), result)

@@ -51,10 +51,9 @@ func TestFailureChangesNoOtherCall(t *testing.T) {
 		"shared":   func(s *Sandbox) openFunc { return s.OpenShared },
 	} {
 		for name, test := range map[string]struct {
-			mode   string
-			reason check.FailureReason
-			text   string
-			output string
+			mode         string
+			reason       check.FailureReason
+			text, output string
 		}{
 			"unreachable":  {"x", check.Trap, "unreachable", "about to trap\n"},
 			"endless loop": {"l", check.Exhausted, "", "about to loop\n"},

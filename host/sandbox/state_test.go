@@ -182,10 +182,9 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 func TestCallsDoNotLeakState(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		wasm  func() []byte
-		score int
-		calls int
-		never bool // not even a shared instance has this state
+		wasm         func() []byte
+		score, calls int
+		never        bool // not even a shared instance has this state
 	}
 	expect.Each(t, map[string]testCase{
 		"memory":             {wasm: leakPrevious, score: 0, calls: 2000},
@@ -247,8 +246,7 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	ctx := context.Background()
 	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	t.Cleanup(func() { _ = engine.Close(ctx) })
-	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
-	expect.NoError(t, p.exportHost(ctx))
+	expect.NoError(t, newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()}).exportHost(ctx))
 	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	return expect.Value(engine.InstantiateModule(ctx, compiled, config))(t)

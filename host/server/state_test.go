@@ -33,13 +33,12 @@ func TestWarningsOfSettings(t *testing.T) {
 	loopback := &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}
 	all := &net.TCPAddr{IP: net.IPv4zero, Port: 8080}
 	for name, test := range map[string]struct {
-		cfg       installation.Config
-		address   net.Addr
-		forwarded time.Time
-		imported  int
-		signs     bool
-		testing   bool
-		want      []string
+		cfg            installation.Config
+		address        net.Addr
+		forwarded      time.Time
+		imported       int
+		signs, testing bool
+		want           []string
 	}{
 		"as it should be": {installation.Config{}, loopback, time.Time{}, 1, false, false, nil},
 		"on all addresses": {installation.Config{}, all, time.Time{}, 1, false, false,
@@ -278,9 +277,8 @@ func TestRates(t *testing.T) {
 		return accepted(n, func() error { return r.TakeCheck(check.Caller{Account: "acct_1", Key: key, Plan: p}) })
 	}
 	for _, test := range []struct {
-		name string
-		got  int
-		want int
+		name      string
+		got, want int
 	}{
 		{"a month's checks and those that the quota refuses", checks("key_1", 50, 200), 51},
 		{"a quota that is too large to use at once", checks("key_2", pro.Quota, 2000), maxBurst + 1},
@@ -313,9 +311,8 @@ func TestRates(t *testing.T) {
 	}
 	none := newRates(map[string]int{}, nil, nil)
 	r = none
-	n := checks("key_1", 50, 1000)
-	expect.That(t, n == 1000, "without limits, %d of 1000 checks were accepted", n)
-	n = accepted(1000, func() error { return none.takePublic(netip.Prefix{}) })
+	expect.Equal(t, "checks accepted without limits", checks("key_1", 50, 1000), 1000)
+	n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) })
 	expect.That(t, n == 1000, "without limits, %d of 1000 uses were accepted", n)
 }
 

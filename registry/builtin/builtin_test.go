@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"log/slog"
-	"maps"
 	"testing"
 
 	"assay/registry"
@@ -17,8 +16,7 @@ func TestModules(t *testing.T) {
 		source := expect.Value(registry.FindSource(".", nil, slog.Default()))(t)
 		want = digests(expect.Value(source.BuildAll(t.Context(), nil))(t))
 	}
-	got := digests(modules)
-	expect.That(t, maps.Equal(got, want), "the modules are %v, want %v", got, want)
+	expect.NoDiff(t, "the modules", want, digests(modules))
 }
 
 func digests(modules []registry.Module) map[string]registry.Digest {

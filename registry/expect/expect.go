@@ -139,10 +139,16 @@ func Program(t testing.TB, name, debian string) string {
 // Each runs a test for each case of a table, in parallel.
 func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	t.Helper()
+	EachNamed(t, cases, func(t *testing.T, _ string, c C) { test(t, c) })
+}
+
+// EachNamed is Each with a test that needs the name of its case.
+func EachNamed[N ~string, C any](t *testing.T, cases map[N]C, test func(t *testing.T, name N, c C)) {
+	t.Helper()
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			test(t, c)
+			test(t, name, c)
 		})
 	}
 }

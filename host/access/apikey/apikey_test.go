@@ -201,9 +201,8 @@ func TestParseNetworks(t *testing.T) {
 		many = append(many, fmt.Sprintf("10.%d.0.0/16", i))
 	}
 	for name, c := range map[string]struct {
-		given []string
-		want  []string
-		err   string
+		given, want []string
+		err         string
 	}{
 		"none":                {},
 		"both forms, twice":   {[]string{"192.0.2.7", "::1", "192.0.2.7/32"}, []string{"192.0.2.7/32", "::1/128"}, ""},

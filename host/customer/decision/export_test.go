@@ -20,9 +20,8 @@ import (
 
 // listed is a list of checks, newest first, whose pages are short. The page after broken fails.
 type listed struct {
-	checks []Check
-	size   int
-	broken int
+	checks       []Check
+	size, broken int
 }
 
 func (l listed) SearchChecks(ctx context.Context, _ check.Caller, q Query) (*Page, error) {

@@ -111,10 +111,9 @@ func TestFind(t *testing.T) {
 	}
 	x := newClocked(m).load(t)
 	for _, test := range []struct {
-		name  string
-		typ   entity.Type
-		value string
-		want  string
+		name        string
+		typ         entity.Type
+		value, want string
 	}{
 		{"in capitals with a final dot", entity.Domain, "LOGIN.example.com.", "domain"},
 		{"in a URL", entity.Domain, "https://login.example.com:8443/path", "domain"},

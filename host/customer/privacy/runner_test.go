@@ -12,10 +12,9 @@ import (
 
 // steps is a queue with one request, whose steps each take some time.
 type steps struct {
-	left   int
-	each   time.Duration
-	worked time.Duration
-	ended  func() // called after the last step
+	left         int
+	each, worked time.Duration
+	ended        func() // called after the last step
 }
 
 func (s *steps) ClaimRequest(context.Context) (Work, error) {

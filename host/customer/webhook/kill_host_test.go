@@ -70,8 +70,7 @@ func startHostProcess(t *testing.T, url string) *hostProcess {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hostDatabase+"="+url)
 	cmd.Stderr = t.Output()
-	stdin := expect.Value(cmd.StdinPipe())(t)
-	out := expect.Value(cmd.StdoutPipe())(t)
+	stdin, out := expect.Value(cmd.StdinPipe())(t), expect.Value(cmd.StdoutPipe())(t)
 	expect.NoError(t, cmd.Start())
 	h := &hostProcess{cmd: cmd, stdin: stdin, stdout: make(chan string, 100)}
 	go func() {

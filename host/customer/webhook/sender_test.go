@@ -237,8 +237,7 @@ func TestRequest(t *testing.T) {
 	loopback(t).send(d)
 	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ",
 		string(d.Body))
-	request := <-got
-	expect.That(t, request == want, "request %q, want %q", request, want)
+	expect.Equal(t, "request", <-got, want)
 	expect.Equal(t, "it was sent twice", len(got), 0)
 }
 

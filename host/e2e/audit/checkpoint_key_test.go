@@ -52,16 +52,14 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	opened := expect.Value(key.OpenPromise(promise))(t)
 	expect.That(t, tree.Replaced.IsZero() && opened.Replaced.IsZero() && len(signer.Statements()) == 2, "%+v, %+v, %q",
 		tree, opened, signer.Statements())
-	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(),
-		[]byte(promise))
-	expect.ErrorText(t, "a promise", err, "the text is not a checkpoint")
+	expect.ErrorText(t, "a promise", expect.ErrorOf(installation.SignByCommand(t.Context(), time.Minute,
+		strings.Fields(command), signer.CheckpointKey(), []byte(promise))), "the text is not a checkpoint")
 	late := expect.Value(key.OpenSigned(expect.Value(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
 	expect.That(t, audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)),
 		"the key of the secret still signs checkpoints")
 	inFile := hosttest.OpenStore(t, dir, database).Store.Signer()
 	expect.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
-	again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t)
-	expect.That(t, again == signed, "the key in the file signs something else")
+	expect.Equal(t, "signed with the file", expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t), signed)
 	expect.NoError(t, os.Chmod(file, 0o644))
 	expect.ErrorText(t, "a file that others can read", (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
 		t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")

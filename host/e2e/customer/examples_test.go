@@ -100,8 +100,7 @@ func testClients(t *testing.T, s *service) {
 		key := s.account(t, "pro").Secret
 		month := time.Now().UTC().Month()
 		s.record(t, key, "paypa1-secure-login.xyz", earlier)
-		from := fmt.Sprint("198.51.100.", clients.Add(1))
-		relay := &losingRelay{to: s.URL, from: from, attempts: map[string]int{}}
+		relay := &losingRelay{to: s.URL, from: fmt.Sprint("198.51.100.", clients.Add(1)), attempts: map[string]int{}}
 		server := httptest.NewServer(relay)
 		defer server.Close()
 		run(t, server.URL, key)

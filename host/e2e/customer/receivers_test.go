@@ -71,8 +71,7 @@ func testReceivers(t *testing.T, s *service) {
 			"non-numeric length": "Content-Length: some\r\n\r\n{",
 			"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) + "\r\n\r\n{}",
 		} {
-			status := sendRaw(t, url, header, true)
-			expect.That(t, status/100 == 4, "%s: status %d", name, status)
+			expect.Equal(t, name+": hundreds of the status", sendRaw(t, url, header, true)/100, 4)
 		}
 		sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
 		expect.Equal(t, "after an aborted request", forge(t, url, secret, "chk_1", body, body, now), 204)
@@ -156,9 +155,9 @@ func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int
 }
 
 // installed has the commands that install a packed client ($RELEASE) in an empty folder, and a program that uses it.
-var installed = map[string]struct {
-	needs, install, file, program, run string
-}{
+type installable struct{ needs, install, file, program, run string }
+
+var installed = map[string]installable{
 	"go": {"go", `go mod init shop.example/shop &&
 		GOPROXY=file://$RELEASE/go GONOSUMDB=assay.example go get assay.example/client@latest && go vet .`, "main.go",
 		`package main
@@ -209,26 +208,23 @@ func testInstalledClients(t *testing.T, s *service) {
 	}
 	key := s.account(t, "free").Secret
 	tsc := expect.Value(filepath.Abs("../../../sdk/typescript/node_modules/.bin/tsc"))(t)
-	for language, c := range installed {
-		t.Run(language, func(t *testing.T) {
-			t.Parallel()
-			needs(t, c.needs, "see sdk/"+language)
-			folder := t.TempDir()
-			run := func(script string) ([]byte, error) {
-				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
-				cmd.Dir = folder
-				// A module cache of its own, which does not know the client.
-				cmd.Env = append(cmd.Environ(), "RELEASE="+release, "TSC="+tsc, "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
-					"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+filepath.Join(folder, "modules"))
-				return cmd.CombinedOutput()
-			}
-			writeText(t, folder, c.file, c.program)
-			out, err := run(c.install)
-			expect.Must(t, err == nil, "installing: %v\n%s", err, out)
-			out, err = untilAccepted(func() ([]byte, error) { return run(c.run) })
-			expect.That(t, err == nil && string(out) == "block\n", "%v, %q", err, out)
-		})
-	}
+	expect.EachNamed(t, installed, func(t *testing.T, language string, c installable) {
+		needs(t, c.needs, "see sdk/"+language)
+		folder := t.TempDir()
+		run := func(script string) ([]byte, error) {
+			cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
+			cmd.Dir = folder
+			// A module cache of its own, which does not know the client.
+			cmd.Env = append(cmd.Environ(), "RELEASE="+release, "TSC="+tsc, "ASSAY_URL="+s.URL, "ASSAY_KEY="+key,
+				"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+filepath.Join(folder, "modules"))
+			return cmd.CombinedOutput()
+		}
+		writeText(t, folder, c.file, c.program)
+		out, err := run(c.install)
+		expect.Must(t, err == nil, "installing: %v\n%s", err, out)
+		out, err = untilAccepted(func() ([]byte, error) { return run(c.run) })
+		expect.That(t, err == nil && string(out) == "block\n", "%v, %q", err, out)
+	})
 }
 
 // TestClientModule runs the tests of the Go client, which is a module of its own.

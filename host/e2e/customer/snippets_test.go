@@ -93,30 +93,27 @@ func TestSnippets(t *testing.T) {
 	environment := append(os.Environ(), "ASSAY_REQUEST="+request, "ASSAY_WEBHOOK_SECRET=whsec_c2VjcmV0IG9uZQ==",
 		"PYTHONDONTWRITEBYTECODE=1")
 	end := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	for language, prepare := range map[string]func(*testing.T, string, []snippet) *exec.Cmd{
+	expect.EachNamed(t, map[string]func(*testing.T, string, []snippet) *exec.Cmd{
 		"sh": shellSnippets, "go": goSnippets, "ts": typeScriptSnippets, "python": pythonSnippets,
-	} {
-		t.Run(language, func(t *testing.T) {
-			t.Parallel()
-			all := programs[language]
-			expect.Must(t, len(all) >= 5, "the documentation has %d programs", len(all))
-			cmd := prepare(t, t.TempDir(), all)
-			needs(t, cmd.Args[0], "install Debian's package of that name")
-			// Feedback and overrides are removed, so each language has its own.
-			ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
-			_, override := hosttest.Ask(t, host, issued.Secret, "POST", "/api/overrides",
-				`{"action":"block","domain":"`+language+`.example","reason":"x","expires_at":"`+end+`"}`)
-			environment := append(slices.Clone(environment), "ASSAY_REF="+ref,
-				fmt.Sprint("ASSAY_OVERRIDE=", override["id"]))
-			out, err := untilAccepted(func() ([]byte, error) {
-				run := exec.CommandContext(t.Context(), cmd.Args[0], cmd.Args[1:]...)
-				run.Env = append(slices.Clone(environment), cmd.Env...)
-				return run.CombinedOutput()
-			})
-			expect.Must(t, err == nil, "%v\n%s", err, out)
-			compareOutputs(t, all, string(out))
+	}, func(t *testing.T, language string, prepare func(*testing.T, string, []snippet) *exec.Cmd) {
+		all := programs[language]
+		expect.Must(t, len(all) >= 5, "the documentation has %d programs", len(all))
+		cmd := prepare(t, t.TempDir(), all)
+		needs(t, cmd.Args[0], "install Debian's package of that name")
+		// Feedback and overrides are removed, so each language has its own.
+		ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
+		_, override := hosttest.Ask(t, host, issued.Secret, "POST", "/api/overrides",
+			`{"action":"block","domain":"`+language+`.example","reason":"x","expires_at":"`+end+`"}`)
+		environment := append(slices.Clone(environment), "ASSAY_REF="+ref,
+			fmt.Sprint("ASSAY_OVERRIDE=", override["id"]))
+		out, err := untilAccepted(func() ([]byte, error) {
+			run := exec.CommandContext(t.Context(), cmd.Args[0], cmd.Args[1:]...)
+			run.Env = append(slices.Clone(environment), cmd.Env...)
+			return run.CombinedOutput()
 		})
-	}
+		expect.Must(t, err == nil, "%v\n%s", err, out)
+		compareOutputs(t, all, string(out))
+	})
 }
 
 // mark precedes the output of each program, followed by its number.

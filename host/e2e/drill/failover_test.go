@@ -203,8 +203,7 @@ func newFailover(t *testing.T) *failover {
 	})
 	if os.Geteuid() == 0 { // which Postgres refuses to run as
 		account := expect.Value(user.Lookup("postgres"))(t)
-		uid := expect.Value(strconv.Atoi(account.Uid))(t)
-		gid := expect.Value(strconv.Atoi(account.Gid))(t)
+		uid, gid := expect.Value(strconv.Atoi(account.Uid))(t), expect.Value(strconv.Atoi(account.Gid))(t)
 		d.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		expect.NoError(t, os.Chown(d.dir, uid, gid))
 	}

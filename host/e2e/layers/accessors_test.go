@@ -102,22 +102,19 @@ var scoreFile = map[project.Language]string{
 // TestLayersInReadmes builds and runs the complete layer in the README.md of each language's projects.
 func TestLayersInReadmes(t *testing.T) {
 	t.Parallel()
-	for language, name := range scoreFile {
-		t.Run(string(language), func(t *testing.T) {
-			t.Parallel()
-			_, layer := hosttest.NewLayer(t, "shown", language, func(folder string) {
-				_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")),
-					"## A complete layer\n\n```")
-				_, source, _ = strings.Cut(source, "\n")
-				source, _, _ = strings.Cut(source, "```\n")
-				expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
-			})
-			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-				"score    30\n", "signal   +30 shown:age:new: Registered 3 days ago\n")
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "abstains")
+	expect.EachNamed(t, scoreFile, func(t *testing.T, language project.Language, name string) {
+		_, layer := hosttest.NewLayer(t, "shown", language, func(folder string) {
+			_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")),
+				"## A complete layer\n\n```")
+			_, source, _ = strings.Cut(source, "\n")
+			source, _, _ = strings.Cut(source, "```\n")
+			expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
 		})
-	}
+		facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
+			"score    30\n", "signal   +30 shown:age:new: Registered 3 days ago\n")
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "abstains")
+	})
 }
 
 // longTexts are longer than a signal's text may be.
@@ -167,46 +164,43 @@ func TestAccessors(t *testing.T) {
 	}
 	known := map[string]string{"dns.ns": " a.example  b.example ", "dns.wildcard": "no", "dns.status": "ok",
 		"dns.networks": "7"}
-	for language, source := range accessors {
-		t.Run(string(language), func(t *testing.T) {
-			t.Parallel()
-			folder, layer := hosttest.NewLayer(t, "kinds", language, func(folder string) {
-				expect.NoError(t, os.WriteFile(filepath.Join(folder, scoreFile[language]), []byte(source), 0o600))
-				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `"domain.registrable"`,
-					`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
-				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), "200000", "2000000")
-			})
-			plugin := opened(t, moduleIn(t, layer))
-			run := func(facts map[string]string) (texts []string) {
-				call := expect.Value(rehearsal.Run(t.Context(), plugin,
-					rehearsal.Subject{Type: entity.Domain, Value: "shop.example", Facts: facts}))(t)
-				for _, s := range call.Signals {
-					texts = append(texts, fmt.Sprintf("%+d %s", s.Points, s.Text))
-				}
-				return texts
-			}
-			expect.NoDiff(t, "known facts", run(known),
-				[]string{"+1 a.example", "+1 b.example", "+2 is “ok”", "+7 networks"})
-			expect.Equal(t, "signals without facts", len(run(nil)), 0)
-			for _, value := range []string{
-				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
-				"a\u202eb\u2800c\ufffdd", "न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
-			} {
-				server := strings.Repeat("n", 200)
-				texts := run(map[string]string{"dns.ns": strings.TrimSpace(strings.Repeat(server+" ", 24)),
-					"dns.wildcard": "no", "dns.status": value})
-				expect.NoDiff(t, value, texts, append(slices.Repeat([]string{"+1 " + server}, 24),
-					"+2 is "+sdk.Quote(value)))
-			}
-			for _, long := range longTexts {
-				expect.NoDiff(t, long, run(map[string]string{"dns.ns": long}), []string{"+1 " + sdk.CutText(long)})
-			}
-			if test, ok := natively[language]; ok {
-				test(t, folder)
-			}
-			misspelt := lists[language] + "X"
-			hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)
-			hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)
+	expect.EachNamed(t, accessors, func(t *testing.T, language project.Language, source string) {
+		folder, layer := hosttest.NewLayer(t, "kinds", language, func(folder string) {
+			expect.NoError(t, os.WriteFile(filepath.Join(folder, scoreFile[language]), []byte(source), 0o600))
+			hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `"domain.registrable"`,
+				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
+			hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), "200000", "2000000")
 		})
-	}
+		plugin := opened(t, moduleIn(t, layer))
+		run := func(facts map[string]string) (texts []string) {
+			call := expect.Value(rehearsal.Run(t.Context(), plugin,
+				rehearsal.Subject{Type: entity.Domain, Value: "shop.example", Facts: facts}))(t)
+			for _, s := range call.Signals {
+				texts = append(texts, fmt.Sprintf("%+d %s", s.Points, s.Text))
+			}
+			return texts
+		}
+		expect.NoDiff(t, "known facts", run(known),
+			[]string{"+1 a.example", "+1 b.example", "+2 is “ok”", "+7 networks"})
+		expect.Equal(t, "signals without facts", len(run(nil)), 0)
+		for _, value := range []string{
+			strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
+			"a\u202eb\u2800c\ufffdd", "न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
+		} {
+			server := strings.Repeat("n", 200)
+			texts := run(map[string]string{"dns.ns": strings.TrimSpace(strings.Repeat(server+" ", 24)),
+				"dns.wildcard": "no", "dns.status": value})
+			expect.NoDiff(t, value, texts, append(slices.Repeat([]string{"+1 " + server}, 24),
+				"+2 is "+sdk.Quote(value)))
+		}
+		for _, long := range longTexts {
+			expect.NoDiff(t, long, run(map[string]string{"dns.ns": long}), []string{"+1 " + sdk.CutText(long)})
+		}
+		if test, ok := natively[language]; ok {
+			test(t, folder)
+		}
+		misspelt := lists[language] + "X"
+		hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)
+	})
 }

@@ -318,8 +318,7 @@ func TestPrecedence(t *testing.T) {
 			looked.facts = facts
 			return expect.Value(checker.Explain(t.Context(), field, ""))(t)
 		}
-		d := score(good)
-		expect.That(t, d.Verdict == check.Allow, "%s, not listed: %s (%d)", field.Type, d.Verdict, d.Score)
+		expect.Equal(t, string(field.Type)+", not listed", score(good).Verdict, check.Allow)
 		expect.Equal(t, string(field.Type)+", freshly listed", score(listed("yes")).Verdict, check.Block)
 		// Numbers and accounts have neither an age nor a rank, so little can clear them.
 		if d := score(listed("no")); d.Verdict == check.Block && field.Type == entity.Domain {

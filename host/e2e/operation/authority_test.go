@@ -34,8 +34,7 @@ func TestFirstStart(t *testing.T) {
 	expect.NoError(t, os.Remove(file("operator.key")))
 	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
 	for _, name := range []string{"operator.key", "trust"} {
-		mode := expect.Value(os.Stat(file(name)))(t).Mode()
-		expect.That(t, mode == 0o600, "%s has mode %v", name, mode)
+		expect.Equal(t, "the mode of "+name, expect.Value(os.Stat(file(name)))(t).Mode(), 0o600)
 	}
 	trust := hosttest.ReadText(t, file("trust"))
 	expect.That(t, strings.Count(trust, "\noperator assay/operator+") == 1 && strings.Count(trust,
@@ -46,8 +45,7 @@ func TestFirstStart(t *testing.T) {
 	first := expect.Value(expect.Value(activation.ParseTrust(trust))(t).Open(signed))(t)
 	expect.That(t, first.Number == 1 && first.Author == activation.BuiltIn && first.Role == activation.Operator,
 		"the first activation is %+v", first)
-	memory := hosttest.ReadText(t, file("activation"))
-	expect.That(t, memory == fmt.Sprintf("1 %s\n", first.Hash), "the host remembers %q", memory)
+	expect.Equal(t, "the host remembers", hosttest.ReadText(t, file("activation")), fmt.Sprintf("1 %s\n", first.Hash))
 
 	// A first start that was killed before it wrote the trust file goes on where it was.
 	expect.NoError(t, os.Remove(file("trust")))
@@ -110,8 +108,7 @@ func TestOperators(t *testing.T) {
 	line := hosttest.Output(t, f.Dir, f.Database, "lineup", "key", key, "--name", "bob")
 	expect.That(t, strings.HasPrefix(line, "operator bob+") && strings.Count(line, "\n") == 1, "lineup key printed %q",
 		line)
-	mode := expect.Value(os.Stat(key))(t).Mode()
-	expect.That(t, mode == 0o600, "the key has mode %v", mode)
+	expect.Equal(t, "the mode of the key", expect.Value(os.Stat(key))(t).Mode(), 0o600)
 	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key},
 		"exists already")
 	next, env := set(show("next.json", 8)), []string{"ASSAY_OPERATOR_KEY=" + key}
@@ -186,8 +183,7 @@ func TestRestoredBackup(t *testing.T) {
 		"Restored a backup")
 	hosttest.Has(t, text, "Revision 1 is in force on")
 	expect.Equal(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
-	number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number
-	expect.That(t, number == 4, "activation %d is in force, want 4", number)
+	expect.Equal(t, "the activation in force", expect.Value(activation.Unverified(f.Signed(t)))(t).Number, 4)
 }
 
 // TestIdleHosts counts what idle hosts on 32 chains ask of the database: fewer than 10 statements a second in all, and

@@ -61,12 +61,11 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		list      string
-		options   Options
-		format    Format // detected, or the given one
-		want      []string
-		malformed int64
-		skipped   int64
+		list               string
+		options            Options
+		format             Format // detected, or the given one
+		want               []string
+		malformed, skipped int64
 	}
 	expect.Each(t, map[string]testCase{
 		"hosts": {
@@ -199,8 +198,7 @@ func TestFormats(t *testing.T) {
 		for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list), " packed": zipped(t, tt.list)} {
 			got, report, err := read(t, in, tt.options)
 			expect.NoError(t, err)
-			diff := cmp.Diff(tt.want, got)
-			expect.That(t, diff == "", "entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
+			expect.NoDiff(t, fmt.Sprintf("entries%s, with examples %+v", packed, report.Examples), tt.want, got)
 			expect.That(t, report.Format == tt.format && report.Malformed == tt.malformed &&
 				report.Skipped == tt.skipped && report.Entries == int64(len(tt.want)) &&
 				report.Items == report.Entries+report.Malformed+report.Skipped,
@@ -288,8 +286,7 @@ func TestCloseEarly(t *testing.T) {
 	r.Close()
 
 	// The context may also end after everything was read, while workers still drop chunks.
-	ended := expect.Ended(t)
-	late := &Reader{ctx: ended, out: make(chan chunk)}
+	late := &Reader{ctx: expect.Ended(t), out: make(chan chunk)}
 	close(late.out)
 	expect.Error(t, "with dropped chunks", expect.ErrorOf(late.Next()), context.Canceled)
 }

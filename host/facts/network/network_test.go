@@ -190,7 +190,7 @@ func TestFalseAnswers(t *testing.T) {
 
 func TestDNSSEC(t *testing.T) {
 	t.Parallel()
-	for want, change := range map[string]func(m *dns.Msg){
+	expect.EachNamed(t, map[string]func(m *dns.Msg){
 		"validated": func(m *dns.Msg) { m.AuthenticatedData = true },
 		"signed":    func(*dns.Msg) {},
 		"unsigned":  func(m *dns.Msg) { m.Answer, m.AuthenticatedData = nil, true },
@@ -201,20 +201,17 @@ func TestDNSSEC(t *testing.T) {
 				&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
 		},
 		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			server := resolvertest.Start(t, zone)
-			server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
-				m := server.Reply(r)
-				change(m)
-				_ = w.WriteMsg(m)
-			})
-			got, err := network.NewDNS(ask(t, server)).Observe(t.Context(),
-				parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
-			expect.That(t, err == nil && got["dns.dnssec"] == want, "%v, %v, want %q", got, err, want)
+	}, func(t *testing.T, want string, change func(m *dns.Msg)) {
+		server := resolvertest.Start(t, zone)
+		server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
+			m := server.Reply(r)
+			change(m)
+			_ = w.WriteMsg(m)
 		})
-	}
+		got, err := network.NewDNS(ask(t, server)).Observe(t.Context(),
+			parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
+		expect.That(t, err == nil && got["dns.dnssec"] == want, "%v, %v, want %q", got, err, want)
+	})
 }
 
 // TestPolicies checks the facts that one record decides.
@@ -312,8 +309,7 @@ func TestManyRecords(t *testing.T) {
 		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+"example.com. 60 IN NS ns%02d.example.com.\n"+
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
-	source := network.NewDNS(ask(t, server))
-	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
+	got := expect.Value(network.NewDNS(ask(t, server)).Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
 		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
 		expect.Equal(t, name+" lists", len(strings.Fields(got[name])), 8)

@@ -77,8 +77,7 @@ func TestResponses(t *testing.T) {
 		got := r.fetch(t, "example.com")
 		got.Fetched, got.NextFetch = time.Time{}, time.Time{}
 		expect.NoDiff(t, "record", tc.want, got)
-		n := r.count("example.com")
-		expect.That(t, n <= 1+maxRedirects, "%d requests for the domain", n)
+		expect.That(t, r.count("example.com") <= 1+maxRedirects, "too many requests for the domain")
 		f, err := r.observe(t, entity.Domain, "example.com")
 		expect.That(t, (err != nil) == (tc.want.Outcome == Failed), "Observe = %v, %v", f, err)
 	})

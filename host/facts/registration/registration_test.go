@@ -295,8 +295,7 @@ func TestRetryAfter(t *testing.T) {
 		expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 		r.clock.Add(time.Second)
 		r.handle(respond(`{"objectClassName": "domain"}`))
-		got := r.fetch(t, "two.com")
-		expect.That(t, got.Outcome == Registered, "after the pause: %+v, want a registered domain", got)
+		expect.Equal(t, "the outcome after the pause", r.fetch(t, "two.com").Outcome, Registered)
 	})
 }
 
@@ -317,8 +316,7 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 	close(released)
 	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 1)
-	n := r.store.reads
-	expect.That(t, n <= 25, "%d reads of the store, want at most 25", n)
+	expect.That(t, r.store.reads <= 25, "%d reads of the store, want at most 25", r.store.reads)
 }
 
 // TestFetchedByAnotherHost checks that a domain is not fetched if another host has stored its record meanwhile.

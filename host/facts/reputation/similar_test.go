@@ -129,8 +129,7 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 	m.feeds[0].ExpiresAt = &later
 	expect.NoError(t, s.Load(t.Context()))
 	s.now = func() time.Time { return until }
-	got := similarTo(t, s, entity.Domain, "secure-paypal-login.top")
-	expect.That(t, got != nil, "the list expired although it was confirmed")
+	expect.That(t, similarTo(t, s, entity.Domain, "secure-paypal-login.top") != nil, "the confirmed list expired")
 	s.now = func() time.Time { return later }
 	expect.Equal(t, "facts after the list expired", len(similarTo(t, s, entity.Domain, "secure-paypal-login.top")), 0)
 }
@@ -165,8 +164,7 @@ func TestDistance(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		a := randomForm(r, 1+r.IntN(maxForm), 1+r.IntN(4))
-		b := randomForm(r, r.IntN(maxForm+1), 1+r.IntN(4))
+		a, b := randomForm(r, 1+r.IntN(maxForm), 1+r.IntN(4)), randomForm(r, r.IntN(maxForm+1), 1+r.IntN(4))
 		if r.IntN(2) == 0 {
 			b = edited(r, a, 1+r.IntN(5)%len(a))
 		}

@@ -13,48 +13,45 @@ import (
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name, text string
-		want       []Variable
-		err        string
-	}{
-		{"nothing", "", nil, ""},
-		{"comments and empty lines", "# one\n\n \t\n  # two\nA=1\n", []Variable{{"A", "1", 5}}, ""},
-		{"no line end", "A=1", []Variable{{"A", "1", 1}}, ""},
-		{"all letters", "az_AZ09=1", []Variable{{"az_AZ09", "1", 1}}, ""},
-		{"indented", "\tA=1\n", []Variable{{"A", "1", 1}}, ""},
-		{"what is in a value", "URL=postgres://u:p%27w@h:5432/d?a=b#c\nREASON=two words # $HOME\n",
+	type testCase struct {
+		text string
+		want []Variable
+		err  string
+	}
+	expect.Each(t, map[string]testCase{
+		"nothing":                  {"", nil, ""},
+		"comments and empty lines": {"# one\n\n \t\n  # two\nA=1\n", []Variable{{"A", "1", 5}}, ""},
+		"no line end":              {"A=1", []Variable{{"A", "1", 1}}, ""},
+		"all letters":              {"az_AZ09=1", []Variable{{"az_AZ09", "1", 1}}, ""},
+		"indented":                 {"\tA=1\n", []Variable{{"A", "1", 1}}, ""},
+		"what is in a value": {"URL=postgres://u:p%27w@h:5432/d?a=b#c\nREASON=two words # $HOME\n",
 			[]Variable{{"URL", "postgres://u:p%27w@h:5432/d?a=b#c", 1}, {"REASON", "two words # $HOME", 2}}, ""},
 
-		{"twice", "A=1\nB=1\nA=1\n", []Variable{{"A", "1", 1}, {"B", "1", 2}}, "f:3: A was set in line 1 already"},
-		{"all errors", "A\nB=1\n=\n", []Variable{{"B", "1", 2}},
+		"twice": {"A=1\nB=1\nA=1\n", []Variable{{"A", "1", 1}, {"B", "1", 2}}, "f:3: A was set in line 1 already"},
+		"all errors": {"A\nB=1\n=\n", []Variable{{"B", "1", 2}},
 			"f:1: it is neither a comment nor of the form NAME=value\n" +
 				"f:3: it is neither a comment nor of the form NAME=value"},
-		{"export", "export A=1", nil, "f:1: it is neither"},
-		{"digit", "1A=1", nil, "f:1: it is neither"},
-		{"another comment", "; A", nil, "f:1: it is neither"},
-		{"blank before =", "A =1", nil, "f:1: it is neither"},
-		{"byte order mark", "\ufeffA=1", nil, "f:1: it is neither"},
-		{"empty value", "A=", nil, "f:1: A has no value"},
-		{"double quotes", `A="1"`, nil, "f:1: A: quotes and backslashes are refused"},
-		{"single quotes", `A='1'`, nil, "f:1: A: quotes and backslashes are refused"},
-		{"quote inside", `A=it's`, nil, "f:1: A: quotes and backslashes are refused"},
-		{"continuation", "A=1\\\n2", nil, "f:1: A: quotes and backslashes are refused"},
-		{"comment that goes on", "# C:\\\nA=1", []Variable{{"A", "1", 2}}, `f:1: a comment must not end in \`},
-		{"blank after =", "A= 1", nil, "f:1: A: there must be no blanks"},
-		{"blank at the end", "A=1 ", nil, "f:1: A: there must be no blanks"},
-		{"Windows", "A=1\r\n", nil, "f:1: it contains a control character"},
-		{"zero", "A=\x00", nil, "f:1: it contains a control character"},
-		{"not UTF-8", "A=\xff", nil, "f:1: it contains a control character"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := Parse("f", test.text)
-			expect.NoDiff(t, "variables", test.want, got)
-			expect.That(t, strings.HasPrefix(fmt.Sprint(err), cmp.Or(test.err, "<nil>")), "error %v, want %q", err,
-				test.err)
-		})
-	}
+		"export":               {"export A=1", nil, "f:1: it is neither"},
+		"digit":                {"1A=1", nil, "f:1: it is neither"},
+		"another comment":      {"; A", nil, "f:1: it is neither"},
+		"blank before =":       {"A =1", nil, "f:1: it is neither"},
+		"byte order mark":      {"\ufeffA=1", nil, "f:1: it is neither"},
+		"empty value":          {"A=", nil, "f:1: A has no value"},
+		"double quotes":        {`A="1"`, nil, "f:1: A: quotes and backslashes are refused"},
+		"single quotes":        {`A='1'`, nil, "f:1: A: quotes and backslashes are refused"},
+		"quote inside":         {`A=it's`, nil, "f:1: A: quotes and backslashes are refused"},
+		"continuation":         {"A=1\\\n2", nil, "f:1: A: quotes and backslashes are refused"},
+		"comment that goes on": {"# C:\\\nA=1", []Variable{{"A", "1", 2}}, `f:1: a comment must not end in \`},
+		"blank after =":        {"A= 1", nil, "f:1: A: there must be no blanks"},
+		"blank at the end":     {"A=1 ", nil, "f:1: A: there must be no blanks"},
+		"Windows":              {"A=1\r\n", nil, "f:1: it contains a control character"},
+		"zero":                 {"A=\x00", nil, "f:1: it contains a control character"},
+		"not UTF-8":            {"A=\xff", nil, "f:1: it contains a control character"},
+	}, func(t *testing.T, test testCase) {
+		got, err := Parse("f", test.text)
+		expect.NoDiff(t, "variables", test.want, got)
+		expect.That(t, strings.HasPrefix(fmt.Sprint(err), cmp.Or(test.err, "<nil>")), "%v, want %q", err, test.err)
+	})
 }
 
 // FuzzParse checks that systemd and podman read the same variables from each file that Parse accepts.

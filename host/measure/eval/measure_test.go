@@ -150,28 +150,25 @@ func TestFailures(t *testing.T) {
 // Without rows of both labels, AUC and recall are undefined, and all formats are valid.
 func TestSingleLabel(t *testing.T) {
 	t.Parallel()
-	for name, keep := range map[string]func(eval.Row) bool{
+	expect.EachNamed(t, map[string]func(eval.Row) bool{
 		"benign only":    func(r eval.Row) bool { return !r.Malicious },
 		"malicious only": func(r eval.Row) bool { return r.Malicious },
 		"invalid only":   func(r eval.Row) bool { return r.Value == "not a domain" },
 		"none":           func(eval.Row) bool { return false },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, rows := example()
-			rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return !keep(r) })
-			r := measure(t, f, rows, eval.Options{Worst: 5})
-			for _, typed := range r.Types {
-				expect.That(t, !typed.AUC.Defined() && !typed.Recall1.Defined() && !typed.AUCInterval[0].Defined(),
-					"AUC %v, recall %v", typed.AUC, typed.Recall1)
-			}
-			expect.That(t, name == "none" || len(r.Warnings) != 0, "there is no warning")
-			for format, text := range written(t, r) {
-				expect.That(t, !strings.Contains(text, "NaN") && !strings.Contains(text, "Inf"),
-					"%s contains an undefined number:\n%s", format, text)
-			}
-		})
-	}
+	}, func(t *testing.T, name string, keep func(eval.Row) bool) {
+		f, rows := example()
+		rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return !keep(r) })
+		r := measure(t, f, rows, eval.Options{Worst: 5})
+		for _, typed := range r.Types {
+			expect.That(t, !typed.AUC.Defined() && !typed.Recall1.Defined() && !typed.AUCInterval[0].Defined(),
+				"AUC %v, recall %v", typed.AUC, typed.Recall1)
+		}
+		expect.That(t, name == "none" || len(r.Warnings) != 0, "there is no warning")
+		for format, text := range written(t, r) {
+			expect.That(t, !strings.Contains(text, "NaN") && !strings.Contains(text, "Inf"),
+				"%s contains an undefined number:\n%s", format, text)
+		}
+	})
 }
 
 // report is one that can be written in each format.

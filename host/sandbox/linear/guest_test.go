@@ -32,10 +32,9 @@ const (
 func assemble(pages uint64) []byte {
 	const i32 = 0x7f
 	type function struct {
-		name    string
-		params  int
-		results []byte
-		body    []byte
+		name          string
+		params        int
+		results, body []byte
 	}
 	get := func(n byte) []byte { return []byte{0x20, n} }
 	functions := []function{
@@ -119,8 +118,7 @@ func (e *engine) start(t testing.TB) *guest {
 }
 
 func (e *engine) instantiate() (*guest, error) {
-	definition := e.compiled.ExportedMemories()["memory"]
-	memory, err := e.images.Reserve(uint64(definition.Min())*pageSize, limitPages*pageSize)
+	memory, err := e.images.Reserve(uint64(e.compiled.ExportedMemories()["memory"].Min())*pageSize, limitPages*pageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +163,7 @@ func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
-	err := g.memory.Restore()
-	expect.Must(t, err == nil, "Restore returns %v", err)
+	expect.NoError(t, g.memory.Restore())
 }
 
 // BenchmarkRestore measures every strategy, without the call that writes and with it. "never" measures only the call.

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -60,9 +61,8 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const failed = 0xffffffff
 	tests := map[string]struct {
-		by    uint64
-		want  uint32
-		pages uint32
+		by          uint64
+		want, pages uint32
 	}{
 		"by nothing":   {0, 3, 3},
 		"by one":       {1, 3, 4},
@@ -180,8 +180,7 @@ func TestInstancesShareOneImage(t *testing.T) {
 			g.call(t, "poke", 4096, uint64(i)+1)
 		}
 		for i, g := range guests {
-			got := g.call(t, "peek", 4096)
-			expect.That(t, got == uint32(i)+1, "guest %d reads %d, which another wrote", i, got)
+			expect.Equal(t, fmt.Sprintf("guest %d reads", i), g.call(t, "peek", 4096), uint32(i)+1)
 		}
 		for i, g := range guests {
 			if i%2 == 0 {
@@ -189,8 +188,7 @@ func TestInstancesShareOneImage(t *testing.T) {
 			}
 		}
 		for i, g := range guests {
-			got := g.call(t, "peek", 4096)
-			expect.That(t, got == uint32(i%2*(i+1)), "guest %d reads %d after others were restored", i, got)
+			expect.Equal(t, fmt.Sprintf("guest %d, others restored", i), g.call(t, "peek", 4096), uint32(i%2*(i+1)))
 		}
 	})
 }
@@ -214,8 +212,7 @@ func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 		for i, g := range guests {
 			g.call(t, "fill", 0, 0xff, 3*pageSize)
 			g.restore(t)
-			got := g.call(t, "peek", 3*pageSize-4)
-			expect.That(t, got == uint32(i/2), "guest %d was restored to %d", i, got)
+			expect.Equal(t, fmt.Sprintf("guest %d, restored", i), g.call(t, "peek", 3*pageSize-4), uint32(i/2))
 		}
 	})
 }
@@ -260,11 +257,9 @@ func TestConcurrentInstances(t *testing.T) {
 						return
 					}
 					for i := range uint64(50) {
-						got := g.call(t, "peek", pageSize)
-						expect.That(t, got == uint32(worker%3), "worker %d reads %d", worker, got)
+						expect.Equal(t, fmt.Sprint("worker ", worker), g.call(t, "peek", pageSize), uint32(worker%3))
 						g.call(t, "poke", pageSize, 100*worker+i)
-						err := g.memory.Restore()
-						expect.That(t, err == nil, "Restore returns %v", err)
+						expect.Error(t, "Restore", g.memory.Restore(), nil)
 					}
 					expect.Error(t, "error", g.Close(t.Context()), nil)
 				}

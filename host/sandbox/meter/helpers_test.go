@@ -150,8 +150,7 @@ func mustInstrument(t testing.TB, wasm []byte) *Module {
 // startMetered instruments a module under a policy and instantiates it.
 func startMetered(t testing.TB, wasm []byte, p policy, fuel *fuelSupply) api.Module {
 	t.Helper()
-	m := expect.Value(instrument(wasm, DefaultLimits(), p))(t)
-	guest := newHost(t, compiler(), fuel).mustStart(t, m.Wasm)
+	guest := newHost(t, compiler(), fuel).mustStart(t, expect.Value(instrument(wasm, DefaultLimits(), p))(t).Wasm)
 	fuel.fuel = guest.ExportedGlobal(FuelExport).(api.MutableGlobal)
 	return guest
 }

@@ -257,19 +257,17 @@ func FuzzChunks(f *testing.F) {
 // TestChunksCheckFuel traps each instruction between two chunks.
 func TestChunksCheckFuel(t *testing.T) {
 	t.Parallel()
-	for name, source := range map[string]uint64{"fill": 1, "copy": 4 * chunkBytes, "init": 0} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newBulkGuests(t, 1)
-			g.fuel.refills = 2
-			_, err := g.metered.ExportedFunction(name).Call(context.Background(), 0, source, 3*chunkBytes)
-			expect.Must(t, errors.Is(err, errOutOfFuel), "%v", err)
-			memory, _ := g.metered.Memory().Read(0, bulkMemory)
-			for i, changed := range []bool{true, true, false} {
-				here := memory[i*chunkBytes:][:chunkBytes]
-				expect.That(t, bytes.Equal(here, pattern(bulkMemory)[i*chunkBytes:][:chunkBytes]) != changed,
-					"chunk %d changed: %v", i, !changed)
-			}
-		})
-	}
+	sources := map[string]uint64{"fill": 1, "copy": 4 * chunkBytes, "init": 0}
+	expect.EachNamed(t, sources, func(t *testing.T, name string, source uint64) {
+		g := newBulkGuests(t, 1)
+		g.fuel.refills = 2
+		_, err := g.metered.ExportedFunction(name).Call(context.Background(), 0, source, 3*chunkBytes)
+		expect.Must(t, errors.Is(err, errOutOfFuel), "%v", err)
+		memory, _ := g.metered.Memory().Read(0, bulkMemory)
+		for i, changed := range []bool{true, true, false} {
+			here := memory[i*chunkBytes:][:chunkBytes]
+			expect.That(t, bytes.Equal(here, pattern(bulkMemory)[i*chunkBytes:][:chunkBytes]) != changed,
+				"chunk %d changed: %v", i, !changed)
+		}
+	})
 }

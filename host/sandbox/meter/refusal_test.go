@@ -26,9 +26,8 @@ func TestRefusedModules(t *testing.T) {
 		return module(types, section(idImport, cat(str("env"), str("x"), []byte{kind}, rest)))
 	}
 	for name, c := range map[string]struct {
-		wasm    []byte
-		section string
-		reason  string
+		wasm            []byte
+		section, reason string
 	}{
 		"empty file":       {nil, "header", "empty file"},
 		"gzip file":        {[]byte("\x1f\x8b\x08\x00abcdef"), "header", "gzip"},

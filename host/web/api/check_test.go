@@ -65,11 +65,10 @@ func TestAuthorization(t *testing.T) {
 	})}), start(t, Config{})
 	want := failure{Code: refusal.Unauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
-		site   *site
-		lines  []string
-		path   string
-		body   string
-		status int
+		site       *site
+		lines      []string
+		path, body string
+		status     int
 	}
 	of := func(status int, lines ...string) testCase { return testCase{all, lines, "", exampleBody, status} }
 	expect.Each(t, map[string]testCase{
@@ -298,9 +297,8 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 func TestUntrustedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		headers []string
-		trusted []string
-		noticed bool
+		headers, trusted []string
+		noticed          bool
 	}
 	expect.Each(t, map[string]testCase{
 		"X-Forwarded-For":          {[]string{"X-Forwarded-For", "198.51.100.1"}, nil, true},
@@ -380,8 +378,7 @@ func TestOriginalClient(t *testing.T) {
 		got := block(originalClient(netip.MustParseAddr(test.peer), entries, trusted))
 		expect.That(t, got.String() == test.want, "%s: got %v, want %s", name, got, test.want)
 	}
-	got := block(netip.Addr{})
-	expect.That(t, !got.IsValid(), "the block of no address is %v", got)
+	expect.That(t, !block(netip.Addr{}).IsValid(), "no address has a block")
 }
 
 func FuzzOriginalClient(f *testing.F) {

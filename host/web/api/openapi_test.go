@@ -105,13 +105,12 @@ func endpoints() []endpoint {
 
 // conversation is a request and the expected response.
 type conversation struct {
-	site         *site
-	method, path string
-	body         string
-	headers      []string
-	status       int
-	valid        bool // whether the document allows the request
-	raw          bool // send body as the whole request
+	site               *site
+	method, path, body string
+	headers            []string
+	status             int
+	valid              bool // whether the document allows the request
+	raw                bool // send body as the whole request
 }
 
 // unfinished is a request whose body does not arrive.
@@ -187,8 +186,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	s := start(t, Config{Version: "1.2.3"})
 	hasty := start(t, Config{ReadTimeout: 100 * time.Millisecond})
 	broken := start(t, Config{Ready: func() error { return errors.New(secret) }, Public: brokenPublic{&public{}}})
-	busy := start(t, Config{Public: &public{limit: 0}})
-	full := start(t, Config{Door: closedDoor{}})
+	busy, full := start(t, Config{Public: &public{limit: 0}}), start(t, Config{Door: closedDoor{}})
 	crowd := start(t, Config{Rates: flooded{}})
 	billed := start(t, Config{ProviderEvent: func(_ context.Context, body []byte, signature string) error {
 		if signature != "good" || len(body) <= maxBody {

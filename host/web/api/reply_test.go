@@ -178,7 +178,7 @@ func isRequestID(id string) bool {
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	const clients = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4C"
-	for name, send := range map[string]func(*site) reply{
+	expect.EachNamed(t, map[string]func(*site) reply{
 		"check":        func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
 		"error":        func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
 		"panic":        func(s *site) reply { return s.ask(t, panicKey, "POST /api/check", exampleBody) },
@@ -189,27 +189,24 @@ func TestRequestIDs(t *testing.T) {
 		"large head": func(s *site) reply {
 			return s.send(t, "GET", "/healthz", "", "X-Long", strings.Repeat("x", maxHead))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, Config{Pages: func(ctx *fasthttp.RequestCtx) {
-				if string(ctx.Path()) != "/page" {
-					ctx.NotFound()
-					return
-				}
-				ctx.SetBodyString(string(ctx.Response.Header.Peek(requestHeader)))
-			}})
-			r := send(s)
-			id := r.header.Get(requestHeader)
-			expect.That(t, isRequestID(id) && id != clients, "the id is %q", id)
-			expect.That(t, name != "page" || r.body == id, "the page saw the id %q, want %q", r.body, id)
-			if r.status != 200 {
-				r.wellBehaved(t)
+	}, func(t *testing.T, name string, send func(s *site) reply) {
+		s := start(t, Config{Pages: func(ctx *fasthttp.RequestCtx) {
+			if string(ctx.Path()) != "/page" {
+				ctx.NotFound()
+				return
 			}
-			log := s.log.String()
-			expect.That(t, strings.Contains(log, `"request_id":"`+id+`"`), "the id is %s, but the log says %s", id, log)
-		})
-	}
+			ctx.SetBodyString(string(ctx.Response.Header.Peek(requestHeader)))
+		}})
+		r := send(s)
+		id := r.header.Get(requestHeader)
+		expect.That(t, isRequestID(id) && id != clients, "the id is %q", id)
+		expect.That(t, name != "page" || r.body == id, "the page saw the id %q, want %q", r.body, id)
+		if r.status != 200 {
+			r.wellBehaved(t)
+		}
+		log := s.log.String()
+		expect.That(t, strings.Contains(log, `"request_id":"`+id+`"`), "the id is %s, but the log says %s", id, log)
+	})
 }
 
 // TestClientsIDs checks which ids of a client are kept in the log.

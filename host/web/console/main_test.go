@@ -52,11 +52,10 @@ func storeConfig(url string) store.Config {
 // site is a console that serves on a loopback address.
 type site struct {
 	*Console
-	store    *store.Store
-	database string
-	url      string
-	clock    *expect.Clock
-	ledger   func() *store.Ledger
+	store         *store.Store
+	database, url string
+	clock         *expect.Clock
+	ledger        func() *store.Ledger
 }
 
 // serve starts a console with its own database and the test checkout. change may be nil.

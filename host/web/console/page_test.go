@@ -108,10 +108,9 @@ func TestFirstSteps(t *testing.T) {
 	if got := steps(1, one); len(got) != 2 || got[0].Name != "Receive webhooks" || got[1].Name != "Go live" {
 		t.Errorf("after the first check: %+v", got)
 	}
-	got := steps(2, one, one)
-	expect.That(t, len(got) == 1, "before the first event: %+v", got)
+	expect.Equal(t, "steps before the first event", len(steps(2, one, one)), 1)
 	session.Plan.Webhooks = false // optional
-	got = steps(2, one, one)
+	got := steps(2, one, one)
 	expect.That(t, got == nil, "after all steps: %+v", got)
 	s.clock.Add(firstDays + time.Hour)
 	expect.Equal(t, "after a week without a check", len(steps(0)), 3)
@@ -125,10 +124,9 @@ func TestChart(t *testing.T) {
 	for i := range 30 {
 		days = append(days, decision.Span{Unit: decision.Daily, Start: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
 	}
-	svg := string(chart(days))
-	expect.That(t, !strings.Contains(svg, "<rect"), "a chart without checks has bars: %s", svg)
+	expect.That(t, !strings.Contains(string(chart(days)), "<rect"), "a chart without checks has bars")
 	days[4].Allow, days[4].Block = 1200, 34
-	svg = string(chart(days))
+	svg := string(chart(days))
 	expect.Equal(t, "bars of the two charts for the day with checks",
 		strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"), 4)
 	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
@@ -161,8 +159,7 @@ func testErrorPages(t *testing.T, s *site) {
 	ctx.Init(&request, nil, nil)
 	ctx.Response.Header.Set("X-Request-Id", "req_1")
 	s.Handler()(&ctx)
-	body := string(ctx.Response.Body())
-	expect.That(t, strings.Contains(body, "Request <code>req_1</code>"), "the page does not name the request: %s", body)
+	expect.That(t, strings.Contains(string(ctx.Response.Body()), "Request <code>req_1</code>"), "it names no request")
 }
 
 func TestSecurityText(t *testing.T) {

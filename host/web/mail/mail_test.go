@@ -75,9 +75,8 @@ func TestRetries(t *testing.T) {
 	later := &smtp.SMTPError{Code: 451, Message: "try later, jane@example.org"}
 	never := &smtp.SMTPError{Code: 550, Message: "jane@example.org is unknown"}
 	type testCase struct {
-		refusals []error
-		attempts int
-		sent     int
+		refusals       []error
+		attempts, sent int
 	}
 	expect.Each(t, map[string]testCase{
 		"at once":    {nil, 1, 1},
