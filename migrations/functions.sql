@@ -1440,9 +1440,9 @@ END $$;
 --
 -- The outcomes of deliveries and changes of the account's plan wait for an endpoint's row.
 
--- Sets an account's endpoint with its only secret, and enables it.
-CREATE OR REPLACE FUNCTION set_endpoint(of_account text, new_url text, new_secret bytea)
-RETURNS void LANGUAGE plpgsql AS $$
+-- Sets an account's endpoint with its only secret, and enables it. Returns false if the account's plan has none.
+CREATE OR REPLACE FUNCTION set_endpoint(of_account text, new_url text, new_secret bytea, plans jsonb)
+RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     INSERT INTO webhook_endpoints (account_id, url, sealed_secret) VALUES (of_account, new_url, new_secret)
@@ -1450,6 +1450,11 @@ BEGIN
     SET url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = EXCLUDED.created_at,
         failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL, notice = NULL;
     DELETE FROM webhook_old_secrets WHERE account_id = of_account;
+    IF (plans -> (account_lock(of_account)).plan ->> 'webhooks')::boolean THEN
+        RETURN true;
+    END IF;
+    DELETE FROM webhook_endpoints WHERE account_id = of_account;
+    RETURN false;
 END $$;
 
 -- Replaces the secret of an account's endpoint. The one that signs goes on until the switch, also if a new secret that

@@ -269,9 +269,12 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 		return caller
 	}
 	starter, free, noEndpoint := with("starter"), with("free"), newCaller(t, s, plan(t, "pro", 100))
-	// A downgraded account may still have an endpoint.
-	downgraded := with("pro")
-	downgraded.Plan = plan(t, "free", 100)
+	// The plan that a host remembers may be out of date.
+	upgraded := with("pro")
+	upgraded.Plan = plan(t, "free", 100)
+	args := withTerms(named{"account": free.Account})
+	set := one[bool](t, s, "SELECT set_endpoint(?, 'https://a.example/', '', ?)", free.Account, args["plans"])
+	expect(t, "an endpoint for a plan that has changed", set, false)
 	revoked := with("starter")
 	for name, test := range map[string]struct {
 		caller  check.Caller
@@ -283,7 +286,7 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 		"allow":                 {starter, check.Allow, ""},
 		"without an endpoint":   {noEndpoint, check.Block, ""},
 		"plan without webhooks": {free, check.Block, ""},
-		"downgraded plan":       {downgraded, check.Block, ""},
+		"upgraded plan":         {upgraded, check.Block, "check.blocked"},
 		"without a key":         {s.PublicCaller(), check.Block, ""},
 	} {
 		r := decided(test.caller, parse(t, entity.Domain, "example.org"), test.verdict)
@@ -299,6 +302,6 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 	noError(t, s.RevokeKey(t.Context(), revoked.Key))
 	rejected := decided(revoked, parse(t, entity.Domain, "example.org"), check.Block)
 	wantError(t, "append with a revoked key", l.Append(t.Context(), rejected), check.ErrUnauthorized)
-	expect(t, "events in total", rowsOf(t, s, "webhook_events"), 2)
+	expect(t, "events in total", rowsOf(t, s, "webhook_events"), 3)
 	verifyLedger(t, s)
 }

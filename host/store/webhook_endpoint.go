@@ -28,9 +28,10 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 		err = webhook.ErrPlanWithoutWebhooks
 	}
 	secret = newSecret()
-	if err == nil {
-		_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID,
-			"url": url, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
+	if err == nil { // the plan may change meanwhile
+		err = s.require(ctx, webhook.ErrPlanWithoutWebhooks, "SELECT set_endpoint(?account, ?url, ?secret, ?plans)",
+			withTerms(named{"account": accountID, "url": url,
+				"secret": s.keys.Seal([]byte(secret), endpointContext(accountID))}))
 	}
 	return secret, wrap(err, "setting webhook endpoint")
 }
