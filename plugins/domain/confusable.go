@@ -37,7 +37,7 @@ func likenessOf(mark byte) likeness {
 // punctuation-like characters have no letters.
 func asASCII(r rune) (letters string, how likeness) {
 	letter, entry := findRecord(confusables, r)
-	if letter != r {
+	if letter != r || entry == "" { // NUL has no record
 		return "", unlike
 	}
 	if entry == "^" {
