@@ -197,7 +197,7 @@ func (w *writer) difference(m *match) {
 func (w *writer) baitWords(prefix string, m *match) {
 	for _, word := range m.around.words[:m.around.count] {
 		w.write(prefix)
-		w.plain(m.label[word.from:word.to])
+		w.quote(m.label[word.from:word.to])
 		prefix = ", "
 	}
 }
