@@ -194,28 +194,38 @@ func TestBackToFree(t *testing.T) {
 	expect(t, "quota in June", must(s.Usage(t.Context(), account))(t).Plan.Quota, 50)
 }
 
-// A customer whose Pro has ended keeps its quota with Starter until the month ends, unless the operator sets another.
+// A customer whose Pro has ended keeps its quota with Free or Starter until the month ends, unless the operator sets
+// another.
 func TestSmallerPlanAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	s, _ := openWithClock(t) // at noon on May 20
 	s.now = time.Now
-	c := beginCheckout(t, s, "", "pro")
-	pro := subscriptionOf(c, billing.Active)
-	pro.PaidUntil = time.Date(2031, 5, 20, 0, 0, 0, 0, time.UTC)
-	apply(t, s, pro)
-	claim := must(s.Claim(t.Context(), c.Session))(t)
-	pro.Status, pro.EndsAt = billing.Canceled, pro.PaidUntil
-	apply(t, s, pro)
-	starter := subscriptionOf(beginCheckout(t, s, claim.Account, "starter"), billing.Active)
+	b := &billing.Billing{Accounts: s, Provider: &billing.TestCheckout{Now: time.Now, Page: "/x/"}, Now: time.Now}
+	var account string
+	quota := func() int { return must(s.Usage(t.Context(), account))(t).Plan.Quota }
+	ended := func() billing.Subscription {
+		c := beginCheckout(t, s, "", "pro")
+		pro := subscriptionOf(c, billing.Active)
+		pro.PaidUntil = time.Date(2031, 5, 20, 0, 0, 0, 0, time.UTC)
+		apply(t, s, pro)
+		account = must(s.Claim(t.Context(), c.Session))(t).Account
+		pro.Status, pro.EndsAt = billing.Canceled, pro.PaidUntil
+		apply(t, s, pro)
+		return pro
+	}
+	ended()
+	must(b.Subscribe(t.Context(), billing.Order{Plan: "free", Account: account}))(t)
+	expect(t, "quota in May, on Free", quota(), 1500)
+	pro := ended()
+	starter := subscriptionOf(beginCheckout(t, s, account, "starter"), billing.Active)
 	starter.PaidUntil = time.Date(2031, 6, 20, 0, 0, 0, 0, time.UTC)
 	apply(t, s, starter)
-	quota := func() int { return must(s.Usage(t.Context(), claim.Account))(t).Plan.Quota }
-	expect(t, "quota in May", quota(), 1500)
+	expect(t, "quota in May, on Starter", quota(), 1500)
 	starter.Status = billing.Unpaid
 	apply(t, s, starter)
 	apply(t, s, pro) // its event arrives again
-	expect(t, "the subscription", must(s.Subscription(t.Context(), claim.Account))(t).ID, starter.ID)
-	noError(t, s.SetQuota(t.Context(), claim.Account, 0))
+	expect(t, "the subscription", must(s.Subscription(t.Context(), account))(t).ID, starter.ID)
+	noError(t, s.SetQuota(t.Context(), account, 0))
 	expect(t, "quota that the operator has set", quota(), 0)
 }
 

@@ -91,8 +91,7 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7). It calls sent after it has sent a query,
-// and without a connection before it sends another.
+// (RFC 6891 section 7). It calls sent for each query, and without a connection before it sends one after a response.
 func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes

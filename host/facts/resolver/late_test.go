@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,26 @@ func TestLateHost(t *testing.T) {
 		c.Add(tt.took)
 		expect.Equal(t, "late", r.late(f, began, patience) || f.retriedLate(began), tt.late)
 	})
+}
+
+// A query that goes on over TCP says so before it opens the connection, and again before it waits for the response.
+func TestFollowingPackets(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
+	server.Handle("b.example", func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg).SetReply(q)
+		m.Truncated = w.RemoteAddr().Network() == "udp"
+		_ = w.WriteMsg(m)
+	})
+	var sent []string
+	expect.Value(query(t.Context(), server.Addr, Question{Name: "b.example.", Type: A}, true, func(conn net.Conn) {
+		if conn == nil {
+			sent = append(sent, "more")
+		} else {
+			sent = append(sent, conn.RemoteAddr().Network())
+		}
+	}))(t)
+	expect.Equal(t, "what was sent", strings.Join(sent, " "), "udp more tcp")
 }
 
 // TestStall checks that a host notices that it could not run, and looks for that while queries are in progress.
