@@ -49,7 +49,8 @@ func Fails(t *testing.T, dir, database string, code int, args []string, texts ..
 	return stderr.String()
 }
 
-// OwnSecrets returns a data directory with copies of the files of another one, as on a second host.
+// OwnSecrets returns a data directory with copies of the secret files of another one, as on a second host, and with the
+// built and compiled layers.
 func OwnSecrets(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,6 +58,7 @@ func OwnSecrets(t *testing.T, from string) string {
 		text := expect.Value(os.ReadFile(filepath.Join(from, name)))(t)
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
+	LinkShared(t, dir, "layers", "compiled")
 	return dir
 }
 
