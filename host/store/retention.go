@@ -140,6 +140,9 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 		return err
 	}
 	detached, err := only[bool](ctx, s.db.NewRaw("SELECT detach_partition(?, ?, ?)", month, string(cuts), pruneBatch))
+	if sqlState(err) == undefinedTable { // another host dropped it meanwhile
+		return nil
+	}
 	if err != nil || !detached {
 		return err
 	}
