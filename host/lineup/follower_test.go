@@ -3,6 +3,8 @@ package lineup
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -357,6 +360,30 @@ func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
 	h.follow(t, 5)
 	h.follower.draining.Wait()
 	expect.Equal(t, "the first plugin is open", h.isOpen(first), false)
+}
+
+// A host reads a module whose code it has kept only if the code is gone.
+func TestKeptModulesAreNotFetched(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t, postgrestest.Database(t)), filepath.Join(t.TempDir(), "compiled")
+	h.follower.open.sandbox = sandbox.New(sandbox.Config{CacheDir: dir, CacheKey: []byte("key"), Instances: 1,
+		Logger: storetest.Discard()})
+	fetched := 0
+	h.follower.open.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
+		fetched++
+		return nil
+	}}
+	h.publish(t, module(t, "kept", "1.0.0", 10), module(t, "other", "1.0.0", 10))
+	for i, want := range []int{1, 2, 2, 3} {
+		if i == 3 {
+			for _, file := range expect.Value(filepath.Glob(filepath.Join(dir, "*[0-9a-f].sealed")))(t) {
+				expect.NoError(t, os.Remove(file))
+			}
+		}
+		h.follow(t, h.activate(t, lineupOf(float64(i), []string{"kept", "other"}[i%2]+"@1.0.0")))
+		h.follower.draining.Wait()
+		expect.Equal(t, "modules that were fetched", fetched, want)
+	}
 }
 
 // Only notifications trigger following here, not polling.

@@ -167,21 +167,7 @@ func (o *openPlugins) openModule(ctx context.Context, layer registry.LineupLayer
 		return p, nil
 	}
 	o.mu.Unlock()
-	module, err := o.module(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	if err := fits(layer, module.Manifest); err != nil { // before it is compiled
-		return nil, err
-	}
-	if layer.Fuel != 0 {
-		module.Manifest.BudgetFuel = min(layer.Fuel, module.Manifest.BudgetFuel)
-	}
-	open := o.sandbox.Open
-	if key.shared {
-		open = o.sandbox.OpenShared
-	}
-	opened, err := open(ctx, module)
+	opened, err := o.open(ctx, layer, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +177,36 @@ func (o *openPlugins) openModule(ctx context.Context, layer registry.LineupLayer
 	p := &openPlugin{Plugin: opened, users: 1}
 	o.byKey[key], o.prepared[digest] = p, true
 	return p, nil
+}
+
+// open opens a layer's module, which it reads from the source only if the sandbox has not kept its code.
+func (o *openPlugins) open(ctx context.Context, layer registry.LineupLayer, digest registry.Digest) (
+	*sandbox.Plugin, error) {
+	if m, ok := o.sandbox.Cached(digest); ok {
+		if p, err := o.start(ctx, layer, m); err == nil {
+			return p, nil
+		}
+	}
+	m, err := o.module(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	return o.start(ctx, layer, m)
+}
+
+// start opens a module, unless its manifest says that it is not the layer's.
+func (o *openPlugins) start(ctx context.Context, layer registry.LineupLayer, m registry.Module) (
+	*sandbox.Plugin, error) {
+	if err := fits(layer, m.Manifest); err != nil {
+		return nil, err
+	}
+	if layer.Fuel != 0 {
+		m.Manifest.BudgetFuel = min(layer.Fuel, m.Manifest.BudgetFuel)
+	}
+	if layer.Shares() {
+		return o.sandbox.OpenShared(ctx, m)
+	}
+	return o.sandbox.Open(ctx, m)
 }
 
 func (o *openPlugins) module(ctx context.Context, digest registry.Digest) (registry.Module, error) {

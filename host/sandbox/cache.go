@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,15 +28,22 @@ const codeCacheBytes = 1 << 30
 // a private folder, and wazero loads it from there.
 type codeCache struct {
 	folder *sealed.Folder // nil: nothing is kept
-	engine string         // wazero's version and the processor, on which its code also depends
+	engine string         // what its code also depends on: the meter, wazero's version and the processor
 	log    *slog.Logger
 }
 
 // nativeCode is a compiled module. wazero loads it with the module's skeleton.
 type nativeCode struct {
-	module  [sha256.Size]byte // digest of the metered module
-	file    string            // path that wazero's cache gives to the code of the skeleton
+	module  *meter.Module // the skeleton, with the properties of the metered module
+	file    string        // path that wazero's cache gives to the code of the skeleton
 	content []byte
+}
+
+// codeHeader is the first line of a sealed file. The skeleton and the code follow.
+type codeHeader struct {
+	Module   meter.Module // without Wasm
+	Skeleton int          // bytes
+	File     string
 }
 
 // openCache opens the cache in dir. If dir is unusable, it logs the reason and keeps nothing.
@@ -58,15 +67,17 @@ func (c *codeCache) warn(plugin string, err error) {
 	c.log.Warn("compilation cache cannot be used", "plugin", plugin, "error", err)
 }
 
-// identifyEngine returns the path that wazero's cache gives to an empty module. It contains wazero's version and is a
-// hash of the module and of the processor's features, which wazero does not reveal otherwise.
+// identifyEngine returns the meter's version and the path that wazero's cache gives to an empty module. The path
+// contains wazero's version and is a hash of the module and of the processor's features, which wazero does not reveal
+// otherwise.
 func (c *codeCache) identifyEngine() (string, error) {
 	dir, err := c.private()
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	return cachePath(dir, []byte("\x00asm\x01\x00\x00\x00"))
+	path, err := cachePath(dir, []byte("\x00asm\x01\x00\x00\x00"))
+	return meter.Version() + " " + path, err
 }
 
 // cachePath returns the path that wazero's cache gives to a module. It compiles the module in the empty folder dir.
@@ -88,8 +99,7 @@ func cachePath(dir string, wasm []byte) (string, error) {
 // maxMemoryPages is the number of pages that 32-bit addresses can reach.
 const maxMemoryPages = 1 << 16
 
-// name returns the name of a module's code. Everything that the code depends on is part of it, except the module's
-// metering: nativeCode has the digest of the metered module.
+// name returns the name of a module's code. Everything that the code depends on is part of it.
 func (c *codeCache) name(m registry.Module, limits meter.Limits) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%x\n%+v\n%q\n", m.Digest, limits, c.engine)
@@ -101,18 +111,43 @@ func (c *codeCache) read(name string) *nativeCode {
 	if c.folder == nil {
 		return nil
 	}
-	data, ok := c.folder.Read(name)
-	if !ok || len(data) < sha256.Size {
+	data, _ := c.folder.Read(name)
+	text, rest, _ := bytes.Cut(data, []byte("\n"))
+	header := &codeHeader{}
+	if json.Unmarshal(text, header) != nil || header.Skeleton > len(rest) {
 		return nil
 	}
-	code := &nativeCode{}
-	rest := data[copy(code.module[:], data):]
-	file, content, ok := bytes.Cut(rest, []byte{0})
-	if !ok {
-		return nil
+	header.Module.Wasm = bytes.Clone(rest[:header.Skeleton]) // the plugin keeps it
+	return &nativeCode{&header.Module, header.File, rest[header.Skeleton:]}
+}
+
+// manifest returns the manifest of a module whose code was kept.
+func (c *codeCache) manifest(digest registry.Digest) (m registry.Manifest, ok bool) {
+	if c.folder == nil {
+		return m, false
 	}
-	code.file, code.content = string(file), content
-	return code
+	text, ok := c.folder.Read(manifestName(digest))
+	return m, ok && json.Unmarshal(text, &m) == nil
+}
+
+func manifestName(digest registry.Digest) string { return hex.EncodeToString(digest[:]) + "-manifest" }
+
+// keepManifest stores a module's manifest, so that its code can be found without the module.
+func (c *codeCache) keepManifest(m registry.Module) {
+	if _, ok := c.manifest(m.Digest); ok || c.folder == nil {
+		return
+	}
+	original, err := registry.OpenModule(m.Wasm) // a lineup may have lowered the budget in m's manifest
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(original.Manifest)
+	}
+	if err == nil {
+		err = c.folder.Write(manifestName(m.Digest), text)
+	}
+	if err != nil {
+		c.warn(m.Ref(), err)
+	}
 }
 
 // write stores a module's code. If that fails, the module is compiled again at the next start.
@@ -120,8 +155,13 @@ func (c *codeCache) write(name string, m registry.Module, code *nativeCode) {
 	if c.folder == nil || code == nil {
 		return
 	}
-	data := bytes.Join([][]byte{code.module[:], []byte(code.file), {0}, code.content}, nil)
-	if err := c.folder.Write(name, data); err != nil {
+	header := codeHeader{*code.module, len(code.module.Wasm), code.file}
+	header.Module.Wasm = nil
+	text, err := json.Marshal(header)
+	if err == nil {
+		err = c.folder.Write(name, bytes.Join([][]byte{text, []byte("\n"), code.module.Wasm, code.content}, nil))
+	}
+	if err != nil {
 		c.warn(m.Ref(), err)
 	}
 }
@@ -173,7 +213,7 @@ var errCodeChanged = errors.New("another program changed the compiled code while
 
 // loaded is called when wazero has compiled the module and before its code runs. It fails if wazero may have loaded
 // anything but the staged code. If the folder was empty, the result is the code that wazero compiled.
-func (s *staging) loaded(metered []byte) (*nativeCode, error) {
+func (s *staging) loaded(metered *meter.Module) (*nativeCode, error) {
 	file, err := onlyFile(s.dir)
 	if err != nil {
 		return nil, err
@@ -194,17 +234,17 @@ func (s *staging) loaded(metered []byte) (*nativeCode, error) {
 }
 
 // compiledCode returns the code that wazero has left in a file.
-func compiledCode(file string, metered []byte) (*nativeCode, error) {
-	code := &nativeCode{module: sha256.Sum256(metered)}
+func compiledCode(file string, metered *meter.Module) (*nativeCode, error) {
 	bones, err := skeleton(metered)
 	if err != nil {
 		return nil, err
 	}
+	code := &nativeCode{module: bones}
 	dir, err := os.MkdirTemp(filepath.Dir(file), "skeleton-")
 	if err != nil {
 		return nil, err
 	}
-	if code.file, err = cachePath(dir, bones); err == nil {
+	if code.file, err = cachePath(dir, bones.Wasm); err == nil {
 		code.content, err = os.ReadFile(file)
 	}
 	return code, errors.Join(err, os.RemoveAll(dir))

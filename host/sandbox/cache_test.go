@@ -2,17 +2,18 @@ package sandbox
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"weak"
 
+	"assay/host/sandbox/meter"
 	"assay/registry"
 	"assay/registry/expect"
 )
@@ -47,10 +48,12 @@ func wantScore(t *testing.T, p *Plugin, score int) {
 	expect.That(t, err == nil && result.Score == score, "%+v, %v, want a score of %d", result, err, score)
 }
 
-// compiled returns the only file below a folder.
+// compiled returns the only file with code in a folder.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
-	return filepath.Join(dir, expect.Value(onlyFile(dir))(t))
+	files := expect.Value(filepath.Glob(filepath.Join(dir, "*[0-9a-f].sealed")))(t)
+	expect.Must(t, len(files) == 1, "files %v", files)
+	return files[0]
 }
 
 // codeOf compiles a module as the sandbox does, and returns its code.
@@ -112,9 +115,7 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 		cache := sandboxWithCache(t, dir).cache
 		code := cache.read(cache.name(m, limitsOf(m)))
 		expect.Must(t, code != nil && inode(t, compiled(t, dir)).Mode().IsRegular(), "the altered file still exists")
-		if metered, err := instrument(m); err != nil || code.module != sha256.Sum256(metered.Wasm) {
-			t.Errorf("the cache has code of another module, %v", err)
-		}
+		expect.That(t, bytes.Equal(code.content, codeOf(t, m).content), "the cache has code of another module")
 	})
 }
 
@@ -195,12 +196,26 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 	})
 }
 
-// Code of another metering is not used: the digest of the metered module is sealed with it.
-func TestCodeOfAnotherMeteringIsNotRun(t *testing.T) {
+// A module whose code was kept is opened without its bytes, with the manifest that it has without a lineup.
+func TestOpenWithoutModule(t *testing.T) {
+	t.Parallel()
+	box, m := sandboxWithCache(t, cacheDir(t)), sevenPoints(t)
+	_, ok := box.Cached(m.Digest)
+	expect.That(t, !ok, "the cache has a module that was never opened")
+	lowered := m
+	lowered.Manifest.BudgetFuel--
+	wantScore(t, openIn(t, box, lowered), 7)
+	kept, ok := box.Cached(m.Digest)
+	expect.That(t, ok && kept.Wasm == nil && reflect.DeepEqual(kept.Manifest, m.Manifest), "%t, %+v", ok, kept)
+	wantScore(t, openIn(t, box, kept), 7)
+}
+
+// Code is not used if its module is no layer for this host, as when the host's functions have changed.
+func TestCachedCodeIsVetted(t *testing.T) {
 	t.Parallel()
 	dir, m, forged := cacheDir(t), sevenPoints(t), forgedCode(t)
 	box := sandboxWithCache(t, dir)
-	forged.module[0] ^= 1
+	forged.module.Imports = []meter.Import{{Module: "assay", Name: "gone"}}
 	box.cache.write(box.cache.name(m, limitsOf(m)), m, forged)
 	wantScore(t, openIn(t, box, m), 7)
 	code := box.cache.read(box.cache.name(m, limitsOf(m)))
@@ -222,7 +237,8 @@ func TestCacheName(t *testing.T) {
 		expect.That(t, other != name, "%s has the same name", what)
 	}
 	engine, err := cache.identifyEngine()
-	if again, _ := cache.identifyEngine(); err != nil || engine != again || !strings.HasPrefix(engine, "wazero-") {
+	if again, _ := cache.identifyEngine(); err != nil || engine != again ||
+		!strings.HasPrefix(engine, meter.Version()+" wazero-") {
 		t.Errorf("engines %q and %q, %v", engine, again, err)
 	}
 }
@@ -264,7 +280,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 		expect.Until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
 	}
 	entries, err := os.ReadDir(dir)
-	expect.That(t, err == nil && len(entries) == 1, "files %v, %v, want the sealed one", entries, err)
+	expect.That(t, err == nil && len(entries) == 2, "files %v, %v, want the sealed ones", entries, err)
 }
 
 // Two plugins of one module are independent: closing one must not disturb calls of the other.

@@ -112,7 +112,7 @@ func (c *compiler) compile(ctx context.Context, slots chan struct{}, request com
 	case report.File == "":
 		return nil, nil
 	}
-	return readCode(dir, report)
+	return readCode(dir, report, m)
 }
 
 // run runs one compiler in the folder dir.
@@ -187,8 +187,8 @@ func describeEnd(err error, stderr string, request compileRequest) error {
 	return fmt.Errorf("the process failed: %w: %.200s", err, first)
 }
 
-// readCode reads the code that a compiler left in dir.
-func readCode(dir string, report compileReport) (*nativeCode, error) {
+// readCode reads the code of a module that a compiler left in dir.
+func readCode(dir string, report compileReport, m registry.Module) (*nativeCode, error) {
 	file, err := onlyFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the compiler's code: %w", err)
@@ -200,9 +200,18 @@ func readCode(dir string, report compileReport) (*nativeCode, error) {
 	if digest := sha256.Sum256(content); !bytes.Equal(digest[:], report.Digest) {
 		return nil, errCodeChanged
 	}
-	code := &nativeCode{file: report.File, content: content}
-	copy(code.module[:], report.Module)
-	return code, nil
+	metered, err := instrument(m)
+	if err != nil {
+		return nil, err
+	}
+	if digest := sha256.Sum256(metered.Wasm); !bytes.Equal(digest[:], report.Module) {
+		return nil, errors.New("the compiler is of another version than this host")
+	}
+	bones, err := skeleton(metered)
+	if err != nil {
+		return nil, fmt.Errorf("reading the compiler's code: %w", err)
+	}
+	return &nativeCode{bones, report.File, content}, nil
 }
 
 // limitedBuffer keeps the first maxReport bytes that are written to it.

@@ -39,6 +39,7 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
 		codes: map[string]registry.SignalText{}, facts: map[string]string{},
 		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
+	p.module.Wasm = nil // the database has it
 	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s

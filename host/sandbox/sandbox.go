@@ -5,7 +5,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,6 +63,13 @@ func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, e
 	return s.open(ctx, m, true)
 }
 
+// Cached returns a module, without its bytes, if its code is in the cache. Open does not need them, but fails if the
+// code is gone by then.
+func (s *Sandbox) Cached(digest registry.Digest) (registry.Module, bool) {
+	manifest, ok := s.cache.manifest(digest)
+	return registry.Module{Manifest: manifest, Digest: digest}, ok
+}
+
 // Prepare compiles a module that may be opened later, so that opening it takes less time. It never delays Open.
 func (s *Sandbox) Prepare(ctx context.Context, m registry.Module) error {
 	if s.compiler == nil {
@@ -88,62 +94,50 @@ func (s *Sandbox) Prepare(ctx context.Context, m registry.Module) error {
 func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool) (p *Plugin, err error) {
 	defer fault.WrapAll(&err, "opening plugin %s", m.Ref())
 	name := s.cache.name(m, limitsOf(m))
-	metered, code, err := s.compile(ctx, m, name)
+	code, err := s.compile(ctx, m, name)
 	if err != nil {
 		return nil, err
 	}
-	m.Wasm = nil // the database has it
-	if s.cache.folder == nil && code == nil {
-		p, _, err := s.startIn(ctx, m, metered, shared, nil)
-		return p, err
+	var staged *staging
+	if s.cache.folder != nil || code != nil {
+		if staged, err = s.cache.stage(code); err != nil {
+			s.cache.warn(m.Ref(), err)
+		} else {
+			defer func() {
+				if err := staged.remove(); err != nil {
+					s.cache.warn(m.Ref(), err)
+				}
+			}()
+		}
 	}
-	staged, err := s.cache.stage(code)
-	if err != nil {
-		s.cache.warn(m.Ref(), err)
-		p, _, err := s.startIn(ctx, m, metered, shared, nil)
-		return p, err
-	}
-	p, compiled, err := s.startIn(ctx, m, metered, shared, staged)
-	if removing := staged.remove(); removing != nil {
-		s.cache.warn(m.Ref(), removing)
-	}
+	p, compiled, err := s.startIn(ctx, m, nil, shared, staged)
 	if err == nil && code == nil {
 		s.cache.write(name, m, compiled)
+	}
+	if err == nil && m.Wasm != nil {
+		s.cache.keepManifest(m)
 	}
 	return p, err
 }
 
-// compile returns the metered module, and its code if that is cached or comes from a compiler.
-func (s *Sandbox) compile(ctx context.Context, m registry.Module, name string) (*meter.Module, *nativeCode, error) {
-	code := s.cache.read(name)
-	if code != nil || s.compiler == nil {
-		metered, err := instrument(m)
-		if err != nil {
-			return nil, nil, err
-		}
-		if code != nil && code.module == sha256.Sum256(metered.Wasm) {
-			return metered, code, nil
-		}
-		if s.compiler == nil {
-			return metered, nil, nil
-		}
+// compile returns a module's code from the cache or a compiler, or nil if neither has it.
+func (s *Sandbox) compile(ctx context.Context, m registry.Module, name string) (*nativeCode, error) {
+	if code := s.cache.read(name); code != nil && vet(code.module) == nil {
+		return code, nil
+	}
+	if s.compiler == nil {
+		return nil, nil
 	}
 	code, err := s.compiler.compileForOpen(ctx, m, s.cache)
-	if err != nil {
-		return nil, nil, err
-	}
-	metered, err := instrument(m)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case code == nil:
 		s.cache.warn(m.Ref(), errors.New("the compiler could not write the code"))
-	case code.module != sha256.Sum256(metered.Wasm):
-		return nil, nil, errors.New("the compiler is of another version than this host")
 	default:
 		s.cache.write(name, m, code)
 	}
-	return metered, code, nil
+	return code, nil
 }
 
 const (
@@ -200,8 +194,8 @@ func newEngine(ctx context.Context, config wazero.RuntimeConfig, staged *staging
 	return &cachedEngine{wazero.NewRuntimeWithConfig(ctx, config.WithCompilationCache(cache)), cache}, nil
 }
 
-// startIn loads a metered module and starts its first instances. It returns the module's code too, unless staged is nil
-// or unusable.
+// startIn loads a module and starts its first instances. It returns the module's code too, unless staged is nil or
+// unusable. metered may be nil.
 func (s *Sandbox) startIn(ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging) (
 	*Plugin, *nativeCode, error) {
 	p, code, err := s.start(ctx, m, metered, shared, staged)
@@ -218,13 +212,22 @@ func (s *Sandbox) startIn(ctx context.Context, m registry.Module, metered *meter
 
 func (s *Sandbox) start(ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging) (
 	*Plugin, *nativeCode, error) {
+	var err error
+	switch {
+	case staged != nil && staged.code != nil:
+		metered = staged.code.module
+	case metered == nil:
+		if metered, err = instrument(m); err != nil {
+			return nil, nil, err
+		}
+	}
 	engine, err := newEngine(ctx, engineConfig(limitsOf(m).MemoryPages), staged)
 	if err != nil {
 		return nil, nil, &compileError{err}
 	}
 	p := newPlugin(m, engine, s.cfg)
 	p.memories, p.shared = newSnapshotter(metered), shared
-	code, err := p.load(ctx, metered.Wasm, staged)
+	code, err := p.load(ctx, metered, staged)
 	if err == nil {
 		err = p.pool.warm(ctx, 1) // the pool grows when calls need more
 	}
@@ -246,26 +249,21 @@ func (e *compileError) Unwrap() error { return e.err }
 // isCompileError reports whether the compilation cache may have caused err.
 func isCompileError(err error) bool { return errors.As(err, new(*compileError)) }
 
-// load compiles the metered module, or loads its staged code. It returns the code, unless staged is nil.
-func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativeCode, error) {
+// load compiles a metered module, or loads the staged code of its skeleton. It returns the code, unless staged is nil.
+func (p *Plugin) load(ctx context.Context, metered *meter.Module, staged *staging) (*nativeCode, error) {
 	if err := p.exportHost(ctx); err != nil {
 		return nil, fmt.Errorf("preparing imports: %w", err)
 	}
 	var err error
-	loaded := wasm
-	if staged != nil && staged.code != nil {
-		if loaded, err = skeleton(wasm); err != nil {
-			return nil, &compileError{err}
-		}
-	}
-	p.compiled, err = p.engine.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), loaded)
+	p.compiled, err = p.engine.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)),
+		metered.Wasm)
 	if err != nil {
 		return nil, &compileError{err}
 	}
 	if staged == nil {
 		return nil, nil
 	}
-	code, err := staged.loaded(wasm)
+	code, err := staged.loaded(metered)
 	if err != nil {
 		return nil, &compileError{err}
 	}

@@ -9,15 +9,15 @@ import (
 	"assay/host/sandbox/meter"
 )
 
-// skeleton returns a module with the same structure as wasm, but with functions that trap and with fewer data segments.
+// skeleton returns a module with the same structure as m, but with functions that trap and with fewer data segments.
 // Once a module is compiled, the engine no longer needs the rest of its code section, but keeps it as long as the
-// plugin is open. So code is loaded with the module's skeleton instead of the module. wasm must be valid.
-func skeleton(wasm []byte) ([]byte, error) {
-	sections, err := sectionsOf(wasm)
+// plugin is open. So code is loaded with the module's skeleton instead of the module. m must be valid.
+func skeleton(m *meter.Module) (*meter.Module, error) {
+	sections, err := sectionsOf(m.Wasm)
 	if err != nil {
 		return nil, err
 	}
-	out := bytes.Clone(wasm[:8])
+	out := bytes.Clone(m.Wasm[:8])
 	// Without a data count section no instruction refers to a data segment (WebAssembly 2.0, section 3.4.10).
 	mergeable := !slices.ContainsFunc(sections, func(s moduleSection) bool { return s.id == sectionDataCount })
 	for _, s := range sections {
@@ -35,7 +35,9 @@ func skeleton(wasm []byte) ([]byte, error) {
 		out = binary.AppendUvarint(out, uint64(len(s.body)))
 		out = append(out, s.body...)
 	}
-	return out, nil
+	bones := *m
+	bones.Wasm = out
+	return &bones, nil
 }
 
 // The sections of a module that a skeleton treats specially (WebAssembly 2.0, section 5.5.2).

@@ -225,7 +225,7 @@ func starts(p *Plugin) *atomic.Int64 {
 // A skeleton has the structure of its module and gives its memory the same content.
 func (pr *probe) hasSkeleton(t *testing.T) {
 	metered := expect.Value(instrument(pr.module))(t)
-	bones := expect.Value(skeleton(metered.Wasm))(t)
+	bones := expect.Value(skeleton(metered))(t).Wasm
 	expect.That(t, len(bones) <= len(metered.Wasm)/2, "the skeleton has %d of %d bytes", len(bones), len(metered.Wasm))
 	full, bare := instanceOf(t, metered.Wasm), instanceOf(t, bones)
 	want, _ := full.Memory().Read(0, full.Memory().Size())

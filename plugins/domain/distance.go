@@ -21,15 +21,6 @@ func editLimit(letters int) int {
 	return maxEditLimit
 }
 
-// siteEditLimit returns the edit limit of a site's label. It is lower than that of a brand, because ordinaryWords does
-// not cover the neighbours of sites.
-func siteEditLimit(letters int) int {
-	if letters < 10 {
-		return 1
-	}
-	return maxEditLimit
-}
-
 // commonEndings are words that end the names of many companies. Only the letters before them distinguish such a name.
 var commonEndings = [...]string{
 	"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct", "mail", "pay", "wallet",

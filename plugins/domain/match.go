@@ -326,3 +326,21 @@ func unaccented(text string) (plain, long string) {
 	}
 	return string(short), string(full)
 }
+
+// continuesAddress reports whether following, the name to the right of a brand's label, begins like the suffix of one
+// of the brand's addresses: "com." in paypal.com.example.net or "com-" in paypal.com-id.net. last means that the label
+// is the last one left of the registrable domain.
+func continuesAddress(b *brand.Brand, following string, last bool) bool {
+	label, _, more := strings.Cut(following, ".")
+	token, _, hyphen := strings.Cut(label, "-")
+	if !hyphen && last && !more {
+		return false
+	}
+	if token == "com" || token == "net" || token == "org" {
+		return true
+	}
+	if token == "" {
+		return false
+	}
+	return b.OwnsUnder(token)
+}

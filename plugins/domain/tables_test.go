@@ -48,7 +48,7 @@ func buildTables(t *testing.T) *tables {
 		x.siteStarts = append(x.siteStarts, uint16(start))
 		var label string
 		label, start = brand.NextSite(start)
-		keys, limits = append(keys, label), append(limits, siteEditLimit(len(label)))
+		keys, limits = append(keys, label), append(limits, min(maxEditLimit, 1+len(label)/10))
 	}
 	for i, key := range keys {
 		add(skeletonString(key), limits[i], i)

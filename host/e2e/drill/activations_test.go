@@ -146,7 +146,7 @@ type fence struct {
 
 func newDrill(t *testing.T) *drill {
 	d := &drill{T: t, results: beginResults(resultsFile), TestFleet: hosttest.NewFleet(t, 3), perHost: 2,
-		rest: 20 * time.Millisecond, byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
+		rest: 80 * time.Millisecond, byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
 	for _, h := range d.Hosts {
 		d.urls = append(d.urls, h.URL)
 	}

@@ -39,9 +39,9 @@ const chaosHosts = 3
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	r := newChaosRun(t)
-	workers, pause := 3, 20*time.Millisecond
+	workers, pause := 3, 60*time.Millisecond
 	if *drillFor > 0 {
-		workers = 8
+		workers, pause = 8, 20*time.Millisecond
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -77,10 +77,6 @@ const (
 	staleFor       = 6 * time.Hour // how long an expired answer may replace a failure (serve-stale, RFC 8767)
 )
 
-// lateness is how long this host may delay a query or a timer. If a server had even less time than that, this host was
-// busy and the server does not count as silent.
-const lateness = 5 * time.Millisecond
-
 var (
 	// ErrUnanswered means that the servers had the time to answer and did not, or that their response is unusable. All
 	// other errors are this host's own.
@@ -184,41 +180,6 @@ func SystemServers() []string {
 	return servers
 }
 
-// recordSent returns a function that records that an attempt's packet was sent through a socket. due is when a retry
-// should be sent, or zero.
-func (f *flight) recordSent(now func() time.Time, due time.Time) func(net.Conn) {
-	packets := 0
-	return func(conn net.Conn) {
-		at := now()
-		f.sent.CompareAndSwap(nil, &at)
-		if packets++; packets > 1 {
-			f.followed.Store(true)
-		} else if !due.IsZero() && at.Sub(due) > lateness {
-			f.delayed.Store(&at)
-		}
-		if socket, ok := conn.(syscall.Conn); ok {
-			if raw, err := socket.SyscallConn(); err == nil {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.sockets = append(f.sockets, raw)
-			}
-		}
-	}
-}
-
-// unread reports whether a response has arrived that this host has not read yet.
-func (f *flight) unread() (found bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, socket := range f.sockets {
-		_ = socket.Control(func(fd uintptr) { // an error means that the socket is closed
-			n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			found = found || err == nil && n > 0
-		})
-	}
-	return found
-}
-
 // Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
 // answer if it has one. It returns no later than ctx ends. An error that wraps ErrUnanswered means that the servers are
 // to blame; any other error is this host's. A name or record that does not exist is an answer.
@@ -268,50 +229,6 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnanswered))
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
-	}
-}
-
-// late reports whether this host delayed a query that a caller has waited for since began: it was sent late, the wait
-// ended late or, if a packet follows a response, this host may have been late to read that.
-func (r *Resolver) late(f *flight, began time.Time, patience time.Duration) bool {
-	sent, stalled := f.sent.Load(), r.stalled.Load()
-	return sent == nil || sent.Sub(began) > lateness || r.cfg.Now().Sub(began) > patience+lateness ||
-		f.followed.Load() && (stalled != nil && stalled.After(began) || r.isStalled())
-}
-
-// retriedLate reports whether this host sent the retry late, after began.
-func (f *flight) retriedLate(began time.Time) bool {
-	at := f.delayed.Load()
-	return at != nil && at.After(began)
-}
-
-// isStalled reports whether watchStalls has not run for too long.
-func (r *Resolver) isStalled() bool {
-	at := r.ticked.Load()
-	return at != nil && time.Since(*at) > 2*lateness
-}
-
-// woke records that this host was late if a tick took too long.
-func (r *Resolver) woke(took time.Duration) {
-	if took > 2*lateness {
-		r.stalled.Store(new(r.cfg.Now()))
-	}
-}
-
-// watchStalls records when this host was late, as long as queries are in progress.
-func (r *Resolver) watchStalls() {
-	tick := time.NewTicker(lateness)
-	defer tick.Stop()
-	defer r.ticked.Store(nil)
-	for watched := true; watched; {
-		before := time.Now()
-		r.ticked.Store(&before)
-		<-tick.C
-		r.woke(time.Since(before))
-		r.mu.Lock()
-		watched = len(r.flights) > 0
-		r.watched = watched
-		r.mu.Unlock()
 	}
 }
 

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"errors"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -215,4 +216,14 @@ func TestAllocations(t *testing.T) {
 	got := after.TotalAlloc - before.TotalAlloc
 	expect.That(t, got <= uint64(120*len(wasm)), "%d bytes allocated for %d", got, len(wasm))
 	t.Logf("%d bytes allocated for %d", after.TotalAlloc-before.TotalAlloc, len(wasm))
+}
+
+// Version changes with each source.
+func TestVersionCoversAllSources(t *testing.T) {
+	t.Parallel()
+	for _, name := range expect.Value(filepath.Glob("*.go"))(t) {
+		if _, err := sources.Open(name); err != nil && name != "version.go" && !strings.HasSuffix(name, "_test.go") {
+			t.Error(err)
+		}
+	}
 }
