@@ -112,7 +112,6 @@ func TestClockIsTheMedian(t *testing.T) {
 // A probe says why the database takes no checks.
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s := newStore(t, nil)
 	s.db.SetMaxIdleConns(0) // so that the probe's connection has the settings
 	conn := session(t, s.url)

@@ -100,7 +100,6 @@ func TestEraseDuringChecks(t *testing.T) {
 // reputation graph, in the same step: a fault between two steps would leave one without the other.
 func TestCheckDuringErasure(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for before := range 2 {
 		t.Run(fmt.Sprintf("after %d checks", before), func(t *testing.T) {
@@ -172,7 +171,6 @@ func TestConcurrentErasures(t *testing.T) {
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
 func TestErasureLocksHeadLast(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	needsPlainPostgres(t, "it locks rows of a subject on all nodes")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {

@@ -165,7 +165,6 @@ func TestExportDuringErasure(t *testing.T) {
 func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "it reads the statistics of indexes")
-	needsDirect(t) // servers publish their statistics when they end, and a pooler keeps them
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	host := must(tryOpen(t.Context(), s.url))(t)
 	r := allowed(t, caller)

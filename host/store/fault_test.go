@@ -161,7 +161,6 @@ func TestSettledBatchIsRefused(t *testing.T) {
 // A check is not answered before its standby has it, not even if the wait is cancelled and the commit stays local.
 func TestCommitWaitsForTheStandby(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	dir := t.TempDir()
 	noError(t, os.Chmod(dir, 0o711))
 	postgrestest.Database(t) // skips the test without Postgres

@@ -93,7 +93,6 @@ func TestPartitionWithManyRecords(t *testing.T) {
 	verifyLedger(t, s)
 
 	// Of hosts that create the same partition while a batch is recorded, one waits for the other and then finds it.
-	needsDirect(t)
 	hosts := []*pgx.Conn{session(t, s.url), session(t, s.url)}
 	batch, monitor := session(t, s.url), session(t, s.url)
 	year := 2070
@@ -293,7 +292,6 @@ func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 // An uncommitted record in the default partition must not make creating its month's partition fail.
 func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	batch := prepared(t, l, allowedMany(t, caller, 1))
 	conn := must(acquire(t.Context(), l.db))(t)

@@ -123,7 +123,6 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 // TestHotStatementCheck checks that TestHotStatementsNameTheirNode would find statements that need several nodes.
 func TestHotStatementCheck(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s, plans := explained(t)
 	for name, c := range map[string]struct {
 		sql   string

@@ -133,7 +133,6 @@ func TestSuspendedAccount(t *testing.T) {
 // A batch that read the key as valid either commits before RevokeKey returns or fails.
 func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
 	l := ledgerOn(t, a, LedgerConfig{})

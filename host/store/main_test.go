@@ -110,17 +110,12 @@ func tryOpen(ctx context.Context, url string) (*Store, error) { return Open(ctx,
 // poolerEnv names the address of a pooler through which stores reach their databases. See TestThroughPooler.
 const poolerEnv = "ASSAY_STORE_TEST_POOLER"
 
-// needsDirect skips a test that breaks, locks or counts connections, when a pooler is in between.
-func needsDirect(t testing.TB) {
+// proxied skips a test that breaks connections when a pooler is in between.
+func proxied(t testing.TB, target string) *storetest.Proxy {
 	t.Helper()
 	if os.Getenv(poolerEnv) != "" {
 		t.Skip("this test needs a store without a pooler")
 	}
-}
-
-func proxied(t testing.TB, target string) *storetest.Proxy {
-	t.Helper()
-	needsDirect(t)
 	return storetest.NewProxy(t, target)
 }
 
@@ -192,7 +187,6 @@ func (lasts) Context() context.Context { return context.Background() }
 // ledgerThroughProxy returns a ledger that reaches a new database by a proxy. Invariants are checked after the test.
 func ledgerThroughProxy(t testing.TB, cfg LedgerConfig) (direct *Store, p *storetest.Proxy, l *Ledger, c check.Caller) {
 	t.Helper()
-	needsDirect(t)
 	direct = newStore(t, nil)
 	t.Cleanup(func() { verifyLedger(lasts{t}, direct) })
 	p = proxied(t, direct.url)
@@ -269,7 +263,6 @@ type headLock struct {
 
 func lockTheHeads(t *testing.T, url string) *headLock {
 	t.Helper()
-	needsDirect(t)
 	h := &headLock{conn: session(t, url), monitor: session(t, url)}
 	exec(t, h.conn, "BEGIN")
 	exec(t, h.conn, forEachHead(t, h.conn, "SELECT * FROM audit_heads WHERE chain = %d FOR UPDATE")...)
@@ -296,7 +289,7 @@ func (h *headLock) release(t *testing.T) {
 
 func lockWaiters(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
-	mustHold(t, os.Getenv(poolerEnv) == "", "a test that looks at locks starts with needsDirect")
+	mustHold(t, os.Getenv(poolerEnv) == "", "a test that looks at locks runs without a pooler")
 	const count = `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`
 	if onCitus() {

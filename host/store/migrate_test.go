@@ -29,7 +29,6 @@ func emptyDatabase(t *testing.T) (url string, conn *pgx.Conn) {
 
 func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	url, _ := emptyDatabase(t)
 	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), configOf(url, nil)) })...))
 	s := open(t, url, nil)
@@ -244,7 +243,6 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 // Defaults of the server, database or role do not matter: Open refuses those that could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	target, conn := emptyDatabase(t) // migrations run with these defaults too
 	database := must(url.Parse(target))(t)
 	for _, setting := range []string{

@@ -145,7 +145,6 @@ func TestHosts(t *testing.T) {
 
 func TestCandidates(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	first := fleet.Candidate{ID: "cand_1", Signed: "assay candidate v1\n"}

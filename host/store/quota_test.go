@@ -391,7 +391,6 @@ func TestSignInOnce(t *testing.T) {
 // A sign-in in flight does not survive the end of all sessions.
 func TestSignInInFlight(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	needsPlainPostgres(t, "distributed tables have no triggers")
 	s := newStore(t, nil)
 	must(s.db.Exec(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql

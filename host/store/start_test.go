@@ -29,7 +29,6 @@ import (
 // A host that starts while Postgres recovers from a crash, or is too busy to let it in, waits.
 func TestOpenWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	is.Each(t, map[string]refusing{
 		"recovering": {0, 3, refuseToStart},
 		"busy":       {0, 1, func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }},
@@ -165,7 +164,6 @@ func (m messages) Write(line []byte) (int, error) {
 // A later release migrates the database while a host records checks and another transaction keeps a table.
 func TestMigrationGivesWay(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	needsPlainPostgres(t, "Citus propagates the migration to nodes that cannot wait for each other")
 	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	report := session(t, s.url) // such as a dump
@@ -222,7 +220,6 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 // Connections to a primary that became a standby are dropped, so that the next statement finds the new primary.
 func TestReadOnlyConnectionsAreDropped(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	at := postgrestest.Database(t)
 	name := strings.TrimPrefix(must(url.Parse(at))(t).Path, "/")
 	s, conn := open(t, at, nil), session(t, at)
@@ -249,7 +246,6 @@ func TestConnectTimeout(t *testing.T) {
 // A caller that stops waiting does not cancel a commit, which would keep it from the standby that it waits for.
 func TestCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
-	needsDirect(t)
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	exec(t, conn, "CREATE TABLE slow (n int)", `CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
