@@ -72,8 +72,8 @@ func outputOf(tests []string, output []byte) []byte {
 	return kept
 }
 
-// pooled are tests that run together every statement that a store sends, apart from those that need one without a pooler
-// and those that cancel statements: pgbouncer before 1.21 can end if the database is dropped meanwhile.
+// pooled are tests that together run every statement that a store sends through a pooler, apart from statements that
+// are cancelled: pgbouncer before 1.21 can end if the database is dropped meanwhile.
 const pooled = `
 AcceptedLossLetsHostsGoOn AnswerOfALostHost Attempts CheckpointOfCheck ClaimShowsTheKeyOnce Claims CosignedCheckpoints
 Declines DistributeNeedsCitus DocumentOfStoredData EndpointIsDisabledAfterFiveDaysOfFailures
