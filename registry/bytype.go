@@ -83,14 +83,6 @@ func (b ByType) types() []string {
 	})
 }
 
-// forType begins an error about the number for a type.
-func forType(t string) string {
-	if t == allTypes {
-		return ""
-	}
-	return "for " + t + " "
-}
-
 // check calls valid for every number. It reports an error too if b has numbers by type, and lacks one of the required
 // types or names an unknown one.
 func (b ByType) check(required []string, valid func(float64) error) error {
@@ -100,7 +92,10 @@ func (b ByType) check(required []string, valid func(float64) error) error {
 			return fmt.Errorf("names %q, which is not domain, email, phone or iban", t)
 		}
 		if err := valid(b[t]); err != nil {
-			return fmt.Errorf("%s%w", forType(t), err)
+			if t == allTypes {
+				return err
+			}
+			return fmt.Errorf("for %s %w", t, err)
 		}
 	}
 	for _, t := range required {

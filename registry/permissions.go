@@ -80,9 +80,6 @@ func diffSignals(from, to Manifest) []ManifestChange {
 	for _, code := range slices.Sorted(maps.Keys(b)) {
 		before, ok := a[code]
 		after := b[code]
-		if !ok {
-			before = SignalText{}
-		}
 		if x, y := before.promise(), after.promise(); x != y {
 			changes = append(changes, ManifestChange{"promise of " + code, x, y,
 				bandOrder(after.Warrants) > bandOrder(before.Warrants) || after.Final && !before.Final ||

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/customer/override"
@@ -196,7 +194,13 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", issued.Account)["ref"]
 	for attempt := 1; attempt <= 4; attempt++ {
 		wantCall(test, "Attempt", fmt.Sprint(attempt))
-		eventuallyDue(t, conn)
+		// Once the attempt has failed, its retry is due at once.
+		expect.Until(t, "the attempt to end", func() bool {
+			return storetest.Value[int](t, conn, `WITH due AS (
+				UPDATE webhook_events SET next_attempt_at = now()
+				WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
+				SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`) > 0
+		})
 	}
 	failed := func() []loggedEvent {
 		return hosttest.OutputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account,
@@ -245,17 +249,6 @@ func testWebhooks(t *testing.T, host *hosttest.HostProcess, dir, database string
 	hosttest.Output(t, dir, database, "webhooks", "remove", issued.Account)
 	expect.That(t, !strings.Contains(hosttest.Output(t, dir, database, "webhooks", "list"), url), "it was not removed")
 	hosttest.Has(t, hosttest.Get(t, host.Admin+"/metrics", ""), `assay_webhook_attempts_total{outcome="refused"} 4`)
-}
-
-// eventuallyDue waits until an attempt has failed, and makes the retry due at once.
-func eventuallyDue(t *testing.T, conn *pgx.Conn) {
-	t.Helper()
-	expect.Until(t, "the attempt to end", func() bool {
-		return storetest.Value[int](t, conn, `WITH due AS (
-			UPDATE webhook_events SET next_attempt_at = now()
-			WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
-			SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`) > 0
-	})
 }
 
 func TestSince(t *testing.T) {

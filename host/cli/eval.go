@@ -58,10 +58,8 @@ func (cmd *evalCmd) Run(ctx context.Context, c *installation.Command) error {
 		if err := report.Explain(ctx, m); err != nil {
 			return err
 		}
-		if cmd.HTML != "" {
-			if err := measurement.WriteTo(cmd.HTML, report.WriteHTML); err != nil {
-				return fmt.Errorf("writing the report: %w", err)
-			}
+		if err := measurement.WriteTo(cmd.HTML, "writing the report", report.WriteHTML); err != nil {
+			return err
 		}
 		err = c.Show(report, func() error { return report.WriteText(c.Out) })
 		if failures := report.Failures(); err == nil && failures > 0 {

@@ -120,7 +120,9 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, c *installation.Command) err
 		return err
 	}
 	defer list.Close()
-	progress := newListProgress(c.Terminal, cmd.Name, source)
+	file, isFile := c.Err.(*os.File)
+	progress := &listProgress{t: c.Terminal, name: cmd.Name, source: source,
+		terminal: isFile && terminal.IsTerminal(file), last: time.Now()}
 	change, err := s.Store.ImportFeed(ctx, cmd.list(list.Report().Format, began), func() ([]feed.Entry, error) {
 		entries, err := list.Next()
 		if errors.Is(err, io.EOF) {
@@ -212,11 +214,6 @@ type listProgress struct {
 	source   *feed.Source
 	terminal bool
 	last     time.Time
-}
-
-func newListProgress(t *terminal.Terminal, name string, source *feed.Source) *listProgress {
-	f, ok := t.Err.(*os.File)
-	return &listProgress{t: t, name: name, source: source, terminal: ok && terminal.IsTerminal(f), last: time.Now()}
 }
 
 // update prints how much was read, if it is time for it or err ends the reading.

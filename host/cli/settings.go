@@ -16,6 +16,7 @@ import (
 	"assay/host/internal/envfile"
 	"assay/host/internal/private"
 	"assay/host/internal/terminal"
+	"assay/registry/fault"
 	"assay/registry/suggest"
 )
 
@@ -175,10 +176,8 @@ func decode(f *kong.Flag, text string) (reflect.Value, error) {
 		value.Set(reflect.New(value.Type().Elem()))
 	}
 	scan := kong.Scan().PushTyped(text, kong.FlagValueToken)
-	if err := f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, value); err != nil {
-		return value, fmt.Errorf("%s: %w", f.Envs[0], err)
-	}
-	return value, nil
+	err := f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, value)
+	return value, fault.Wrap(err, "%s", f.Envs[0])
 }
 
 // accessKey matches a label of a zone that is a subscriber's key.

@@ -59,7 +59,7 @@ func Update(dir string) ([]string, error) {
 	language, err := LanguageOf(dir)
 	files := map[string]string{}
 	if err == nil {
-		err = addSDK(files, language)
+		err = addSources(files, sdkFiles[language])
 	}
 	own := false
 	if err == nil {
@@ -135,7 +135,7 @@ func filesOf(name string, language Language, empty bool) (map[string]string, err
 			return nil, err
 		}
 	}
-	if err := addSDK(files, language); err != nil {
+	if err := addSources(files, sdkFiles[language]); err != nil {
 		return nil, err
 	}
 	for target, text := range files {
@@ -147,11 +147,6 @@ func filesOf(name string, language Language, empty bool) (map[string]string, err
 	}
 	files[signalsFile[language]], err = signals(manifest, language)
 	return files, err
-}
-
-// addSDK adds a language's SDK to the files of a project.
-func addSDK(files map[string]string, language Language) error {
-	return addSources(files, sdkFiles[language])
 }
 
 // addSources adds files of sdk.Source to the files of a project.

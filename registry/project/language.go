@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,11 +41,6 @@ func LanguageOf(dir string) (Language, error) {
 			return "", err
 		}
 	}
-	var files []string
-	for _, l := range Languages() {
-		files = append(files, mainFile[l])
-	}
-	slices.Sort(files)
 	return "", fmt.Errorf("%s has none of %s: create a layer with `assay plugin new`, or pack a compiled module with "+
-		"`assay plugin build --wasm`", dir, strings.Join(files, ", "))
+		"`assay plugin build --wasm`", dir, strings.Join(slices.Sorted(maps.Values(mainFile)), ", "))
 }

@@ -97,10 +97,8 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error
 
 func (cmd *lineupFitCmd) show(t *terminal.Terminal, r fitReport) error {
 	document := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(r.Lineup) }
-	if cmd.Out != "" {
-		if err := measurement.WriteTo(cmd.Out, document); err != nil {
-			return fmt.Errorf("writing the lineup: %w", err)
-		}
+	if err := measurement.WriteTo(cmd.Out, "writing the lineup", document); err != nil {
+		return err
 	}
 	return t.Show(r, func() error { return cmd.explain(t, r) })
 }

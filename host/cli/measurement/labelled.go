@@ -12,6 +12,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/registry/fault"
 )
 
 // LabelledValues are the arguments that name a command's labelled values.
@@ -34,13 +35,16 @@ func BaseNames(files []string) []string {
 	return names
 }
 
-// WriteTo creates a file and has write fill it.
-func WriteTo(file string, write func(io.Writer) error) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
+// WriteTo creates a file, unless its name is empty, and has write fill it. Errors say what it was doing.
+func WriteTo(file, doing string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
 	}
-	return errors.Join(write(f), f.Close())
+	f, err := os.Create(file)
+	if err == nil {
+		err = errors.Join(write(f), f.Close())
+	}
+	return fault.Wrap(err, "%s", doing)
 }
 
 // Read reads all files. Lines that cannot be read are counted and skipped with --skip-bad. Without it they are an

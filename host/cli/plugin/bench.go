@@ -17,6 +17,7 @@ import (
 	"assay/host/lineup/rehearsal"
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/fault"
 )
 
 type pluginBenchCmd struct {
@@ -95,10 +96,7 @@ func readBaseline(
 	if err == nil && m.Calls == 0 {
 		err = errors.New("it is not an output of `assay plugin bench --json`")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the baseline %s: %w", path, err)
-	}
-	return &m, nil
+	return &m, fault.Wrap(err, "reading the baseline %s", path)
 }
 
 func printMeasurement(t *terminal.Terminal, m rehearsal.Measurement, baseline *rehearsal.Measurement) error {

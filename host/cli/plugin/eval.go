@@ -124,10 +124,8 @@ func call(ctx context.Context, m *measurement.Measurement, p *sandbox.Plugin, r 
 }
 
 func (cmd *pluginEvalCmd) print(t *terminal.Terminal, report *eval.PluginReport) error {
-	if cmd.HTML != "" {
-		if err := measurement.WriteTo(cmd.HTML, report.WriteHTML); err != nil {
-			return fmt.Errorf("writing the report: %w", err)
-		}
+	if err := measurement.WriteTo(cmd.HTML, "writing the report", report.WriteHTML); err != nil {
+		return err
 	}
 	err := t.Show(report, func() error { return report.WriteText(t.Out) })
 	if failures := report.Failures(); err == nil && failures > 0 {

@@ -50,11 +50,9 @@ func (cmd *pluginFactsCmd) Run(ctx context.Context, c *installation.Command) err
 	if err != nil {
 		return err
 	}
-	if cmd.Record != "" {
-		write := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(known.Facts) }
-		if err := measurement.WriteTo(cmd.Record, write); err != nil {
-			return fmt.Errorf("recording facts: %w", err)
-		}
+	write := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(known.Facts) }
+	if err := measurement.WriteTo(cmd.Record, "recording facts", write); err != nil {
+		return err
 	}
 	return c.Show(known, func() error { return known.print(c.Terminal) })
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -155,10 +156,7 @@ func TestRegistryRefusals(t *testing.T) {
 			if test.file != nil {
 				expect.NoError(t, os.WriteFile(out, test.file.Wasm, 0o600))
 			}
-			trust := test.trust
-			if trust == "" {
-				trust = p.trust
-			}
+			trust := cmp.Or(test.trust, p.trust)
 			if test.want == "" {
 				p.does(t, 0, trust, "pull", reference, "-o", out)
 				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "verify", out, "--trust-file", trust),

@@ -14,7 +14,6 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/change"
-	"assay/host/lineup/fleet"
 	"assay/registry"
 	"assay/registry/activation"
 )
@@ -102,7 +101,11 @@ func Observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
 	return func(e change.Event) error {
 		switch {
 		case e.Host != nil:
-			printHost(out, *e.Host)
+			text := e.Host.Host.Name + ": " + e.Host.What
+			if e.Host.Reason != "" {
+				text += ", " + e.Host.Reason
+			}
+			fmt.Fprintln(out, text)
 		case e.Report != nil:
 			return e.Report.WriteText(out)
 		case e.Slow != nil:
@@ -117,14 +120,6 @@ func Observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
 		}
 		return nil
 	}
-}
-
-func printHost(out io.Writer, e fleet.Event) {
-	text := e.Host.Name + ": " + e.What
-	if e.Reason != "" {
-		text += ", " + e.Reason
-	}
-	fmt.Fprintln(out, text)
 }
 
 // Explain adds to an error of a change what the user of a command can do.

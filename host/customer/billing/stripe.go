@@ -164,12 +164,9 @@ func (s *Stripe) Close(ctx context.Context, page string) (string, error) {
 	return "", stripeError("closing Stripe's checkout", err)
 }
 
-// lookupKey returns the lookup key of a plan's price in Stripe, from which planOf reads the plan.
-func lookupKey(plan string, cents int64) string { return fmt.Sprintf("assay_%s_%d", plan, cents) }
-
 // price returns Stripe's id of an offer's price, and creates the price if it does not exist.
 func (s *Stripe) price(ctx context.Context, o check.Plan) (string, error) {
-	key := lookupKey(o.Name, o.Cents)
+	key := fmt.Sprintf("assay_%s_%d", o.Name, o.Cents) // planOf reads the plan from it
 	existing := &stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}
 	for p, err := range s.client.V1Prices.List(ctx, existing).All(ctx) {
 		if err != nil {

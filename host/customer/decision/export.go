@@ -47,17 +47,16 @@ type Searcher interface {
 	SearchChecks(ctx context.Context, c check.Caller, q Query) (*Page, error)
 }
 
-// Counter counts an account's checks from one instant until another, which is not included.
-type Counter interface {
+// Source also counts an account's checks from one instant until another, which is not included.
+type Source interface {
+	Searcher
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]Count, error)
 }
 
 // Download begins an export that is sent as a file with some headers. closed is called once, when the export is closed
 // or could not begin.
-func Download(ctx context.Context, s interface {
-	Searcher
-	Counter
-}, c check.Caller, q Query, f Format, paced, closed func()) (e *Export, header map[string]string, err error) {
+func Download(ctx context.Context, s Source, c check.Caller, q Query, f Format, paced, closed func()) (
+	e *Export, header map[string]string, err error) {
 	counts, err := s.CountChecks(ctx, c, q.From, q.Until)
 	if err == nil {
 		e, err = NewExport(ctx, s, c, q, f, paced)

@@ -270,7 +270,7 @@ func TestOlderCopyOfTheDatabase(t *testing.T) {
 			host = hosttest.StartHost(t, dir, database)
 		}
 		wantLoss(t, host, key, dir, database, lost)
-		recorded, _ := hosttest.RecordedRefs(t, database)
+		recorded := hosttest.RecordedRefs(t, database)
 		for i, refs := range [][]string{kept, lost} {
 			for _, ref := range refs {
 				expect.Equal(t, "records of "+ref, recorded[ref], 1-i)

@@ -93,20 +93,16 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 		attrs = append(attrs, slog.Bool("replayed", true))
 	}
 	if x.cause != nil {
-		attrs = append(attrs, slog.String("error", causeOf(x.cause).Error()))
+		cause := x.cause
+		var unready *notReady
+		if errors.As(cause, &unready) {
+			cause = unready.err // instead of its text for clients
+		}
+		attrs = append(attrs, slog.String("error", cause.Error()))
 		var p *panicked
 		if errors.As(x.cause, &p) {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
 	s.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
-}
-
-// causeOf returns the error to log, which is the cause of a notReady error instead of its text for clients.
-func causeOf(err error) error {
-	var unready *notReady
-	if errors.As(err, &unready) {
-		return unready.err
-	}
-	return err
 }

@@ -24,8 +24,7 @@ const (
 // Decisions reads an account's recorded checks and requests human reviews of them. Errors: check.ErrUnauthorized,
 // feedback.ErrUnknownCheck, decision.ErrNoReview and *entity.InvalidError.
 type Decisions interface {
-	decision.Searcher
-	decision.Counter
+	decision.Source
 	decision.Records
 	// MonthlyUsage returns the account's usage in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)

@@ -17,6 +17,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/fault"
 	"assay/registry/suggest"
 )
 
@@ -235,10 +236,7 @@ func unmarshal[T any](body []byte, unlimited string, options ...json.Options) (v
 		typed[region](p, "{", `an object such as {"country":"DE"}`),
 		typed[[]jsontext.Value](p, "[", "an array"),
 	)), json.JoinOptions(options...))
-	if err != nil {
-		return v, nil, fmt.Errorf("decoding a vetted object: %w", err)
-	}
-	return v, p, nil
+	return v, p, fault.Wrap(err, "decoding a vetted object")
 }
 
 // typed reads a T as usual if its JSON is null or of one of the kinds. Otherwise it notes that T must be want.

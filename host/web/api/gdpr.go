@@ -58,43 +58,33 @@ func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) err
 	})
 }
 
-// export serves GET /gdpr/export?subject=sub_... or ?ref=chk_...
+// export serves GET /gdpr/export?subject=sub_... or ?ref=chk_..., and POST /gdpr/export.
 func (s *Server) export(c *fiber.Ctx) error {
-	return s.private(c, func(work context.Context, caller check.Caller) error {
-		whose, err := selectorOf(c.Context().QueryArgs())
-		return s.answerExport(work, c, caller, whose, err)
+	return s.private(c, func(work context.Context, caller check.Caller) (err error) {
+		args := c.Context().QueryArgs()
+		var whose privacy.Selector
+		if c.Method() == fiber.MethodPost {
+			whose, err = read(c.Request(), decodeSelector)
+		} else {
+			whose, err = selectorOf(args)
+		}
+		if err != nil {
+			return err
+		}
+		limit, err := number(args, "limit", 1, maxExported, maxExported)
+		if err != nil {
+			return err
+		}
+		page := privacy.Page{Limit: int(limit)}
+		if page.After, err = afterOf(args); err != nil {
+			return err
+		}
+		held, err := s.cfg.Privacy.Export(work, caller, whose, page)
+		if err == nil && held.Next != nil && !args.Has("limit") && !args.Has("after") {
+			return s.inBackground(work, c, caller, privacy.KindExport, whose)
+		}
+		return s.reply(c, held, err)
 	})
-}
-
-// exportPosted serves POST /gdpr/export.
-func (s *Server) exportPosted(c *fiber.Ctx) error {
-	return s.private(c, func(work context.Context, caller check.Caller) error {
-		whose, err := read(c.Request(), decodeSelector)
-		return s.answerExport(work, c, caller, whose, err)
-	})
-}
-
-// answerExport exports a subject, unless it could not be read.
-func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.Caller, whose privacy.Selector,
-	err error,
-) error {
-	if err != nil {
-		return err
-	}
-	args := c.Context().QueryArgs()
-	limit, err := number(args, "limit", 1, maxExported, maxExported)
-	if err != nil {
-		return err
-	}
-	page := privacy.Page{Limit: int(limit)}
-	if page.After, err = afterOf(args); err != nil {
-		return err
-	}
-	held, err := s.cfg.Privacy.Export(work, caller, whose, page)
-	if err == nil && held.Next != nil && !args.Has("limit") && !args.Has("after") {
-		return s.inBackground(work, c, caller, privacy.KindExport, whose)
-	}
-	return s.reply(c, held, err)
 }
 
 // afterOf returns the reference after which a page of an export begins; "" if none is given.

@@ -84,14 +84,11 @@ func (s *Server) answerOnce(
 		case err != nil:
 			return nil, err
 		}
-		var body []byte
-		if once != nil {
-			body = once.Answer
+		if once != nil && once.Answer != nil {
+			write(ctx, fasthttp.StatusOK, once.Answer)
+		} else {
+			write(ctx, fasthttp.StatusOK, render(answers))
 		}
-		if body == nil {
-			body = render(answers)
-		}
-		write(ctx, fasthttp.StatusOK, body)
 		return once, nil
 	}
 }

@@ -36,7 +36,7 @@ func (s *Server) routes() []route {
 		{post, providerPath, noKey, s.providerEvent},
 		{get, "/api/events", apikey.ScopeEvents, s.listEvents},
 		{get, exportPath, apikey.ScopePrivacy, s.export},
-		{post, exportPath, apikey.ScopePrivacy, s.exportPosted},
+		{post, exportPath, apikey.ScopePrivacy, s.export},
 		{post, erasePath, apikey.ScopePrivacy, s.erase},
 		{post, subjectPath, apikey.ScopePrivacy, s.subject},
 		{post, explainPath, apikey.ScopePrivacy, s.explain},

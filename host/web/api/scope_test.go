@@ -209,9 +209,6 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	slices.Sort(routed)
 	expect.NoDiff(t, "documented and routed", documented, routed)
 	expect.Equal(t, "paths with an Allow", len(s.allow), doc.Paths.Len())
-	var threats []any
-	for _, threat := range sdk.Threats() {
-		threats = append(threats, string(threat))
-	}
-	expect.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
+	expect.Equal(t, "documented threats", fmt.Sprint(doc.Components.Schemas["Threat"].Value.Enum),
+		fmt.Sprint(sdk.Threats()))
 }

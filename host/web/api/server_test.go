@@ -234,10 +234,7 @@ func (s *Server) serveAside(l net.Listener) <-chan error {
 func begin(t testing.TB, cfg Config) (*site, <-chan error) {
 	t.Helper()
 	l := listen(t)
-	cfg.Keys, cfg.Public = keys{}, &public{limit: 1}
-	if cfg.Checker == nil {
-		cfg.Checker = &checker{}
-	}
+	cfg.Checker, cfg.Keys, cfg.Public = cmp.Or[Checker](cfg.Checker, &checker{}), keys{}, &public{limit: 1}
 	s := &site{addr: l.Addr().String(), socket: l, Server: New(cfg)}
 	return s, s.serveAside(l)
 }

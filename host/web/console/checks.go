@@ -23,16 +23,12 @@ type checkFilter struct{ Verdict, Type, Key, From, Until, Value, After string }
 
 // readFilter reads the form: from the body if it has a value, which must not be in a URL.
 func readFilter(ctx *fiber.Ctx) checkFilter {
-	get := query
+	get, value := query, ""
 	if ctx.Method() == fiber.MethodPost {
-		get = field
+		get, value = field, strings.TrimSpace(field(ctx, "value"))
 	}
-	f := checkFilter{Verdict: get(ctx, "verdict"), Type: get(ctx, "type"), Key: get(ctx, "key"), From: get(ctx, "from"),
-		Until: get(ctx, "until"), After: get(ctx, "after")}
-	if ctx.Method() == fiber.MethodPost {
-		f.Value = strings.TrimSpace(field(ctx, "value"))
-	}
-	return f
+	return checkFilter{Verdict: get(ctx, "verdict"), Type: get(ctx, "type"), Key: get(ctx, "key"),
+		From: get(ctx, "from"), Until: get(ctx, "until"), After: get(ctx, "after"), Value: value}
 }
 
 // query returns the search for the form. The error is an *entity.InvalidError.

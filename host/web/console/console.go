@@ -46,11 +46,6 @@ type Explainer interface {
 	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
 }
 
-// Feedback takes customers' feedback on their checks; *feedback.Desk implements it.
-type Feedback interface {
-	Give(ctx context.Context, c check.Caller, r feedback.Report) (*feedback.Kept, error)
-}
-
 // Public limits checks without a key.
 type Public interface {
 	// Take counts one use by the client. If the client has reached the limit, ok is false and resetAt is when the next
@@ -87,7 +82,7 @@ type Config struct {
 	Customers billing.Customers
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
-	Feedback  Feedback
+	Feedback  *feedback.Desk
 	Receipts  Receipts
 	// Downloads limits the downloads of checks that run at once, by account.
 	Downloads *admission.Shares

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/gofiber/fiber/v2"
@@ -37,20 +38,18 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		return c.showLanding(ctx, form)
 	}
 	resetAt, ok, err := c.cfg.Public.Take(work(ctx), c.cfg.Client(ctx.Context()))
-	var rate *admission.RateError
-	if errors.As(err, &rate) {
-		ctx.Status(fiber.StatusTooManyRequests)
+	switch {
+	case errors.As(err, new(*admission.RateError)):
 		form.Error = "Too many visitors are trying checks at the moment. Try again in a minute. " +
 			"A free key needs no card."
-		return c.showLanding(ctx, form)
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if !ok {
-		ctx.Status(fiber.StatusTooManyRequests)
+	case !ok:
 		form.Error = "You have used all of this hour's checks without a key. The next one is possible at " +
 			resetAt.UTC().Format("15:04") + " UTC. A free key needs no card."
+	}
+	if form.Error != "" {
+		ctx.Status(fiber.StatusTooManyRequests)
 		return c.showLanding(ctx, form)
 	}
 	decision, err := c.cfg.Checker.Check(work(ctx), request)
@@ -121,9 +120,5 @@ var fieldNames = map[string]string{
 
 // describe returns the sentence that explains an invalid field.
 func describe(e *entity.InvalidError) string {
-	name, ok := fieldNames[e.Field]
-	if !ok {
-		name = e.Field
-	}
-	return "The " + name + " " + e.Reason + "."
+	return "The " + cmp.Or(fieldNames[e.Field], e.Field) + " " + e.Reason + "."
 }

@@ -120,12 +120,9 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 	switch {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		field, ok := map[string]string{"kind": "kind", "action": "action", "reason": "reason",
-			"author": "author", "expires_at": "until"}[invalid.Field]
-		if !ok {
-			field = "value" // the error names the kind of value
-		}
-		v["Errors"] = map[string]string{field: describe(invalid)}
+		field := map[string]string{"kind": "kind", "action": "action", "reason": "reason", "author": "author",
+			"expires_at": "until"}[invalid.Field] // else the error names the kind of value
+		v["Errors"] = map[string]string{cmp.Or(field, "value"): describe(invalid)}
 	case errors.As(err, &tooMany):
 		ctx.Status(fiber.StatusConflict)
 		v["Error"] = sentence(tooMany)

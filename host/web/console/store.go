@@ -87,9 +87,7 @@ type Store interface {
 	// These report an account's plan and checks.
 
 	Usage(ctx context.Context, account string) (billing.Usage, error)
-	// CountChecks counts the account's checks from one instant until another, which is not included.
-	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
-	// CountDays is CountChecks, but checks of past days that were just erased may be counted.
+	// CountDays is CountChecks of decision.Source, but checks of past days that were just erased may be counted.
 	CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	CountHours(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	// MonthlyUsage returns what the account used in the month that begins at the given instant.
@@ -149,7 +147,7 @@ type Store interface {
 	// These read the account's recorded checks and have persons review them. Errors: feedback.ErrUnknownCheck,
 	// *entity.InvalidError.
 
-	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
+	decision.Source
 	decision.Records
 	// ReviewNotices returns the oldest settled review of each account that its owner has not heard of. EndReviewNotice
 	// removes it from the list.

@@ -52,9 +52,7 @@ func TestFault(t *testing.T) {
 func FuzzHas(f *testing.F) {
 	f.Add("b a c", "b")
 	f.Fuzz(func(t *testing.T, text, word string) {
-		words := strings.Fields(text)
-		slices.Sort(words)
-		words = slices.Compact(words)
+		words := slices.Compact(slices.Sorted(strings.FieldsSeq(text)))
 		list := ""
 		for _, w := range words {
 			list += w + "\n"

@@ -14,6 +14,7 @@ import (
 	"os"
 
 	"assay/plugins/internal/train"
+	"assay/registry/fault"
 )
 
 func main() { train.Exit(run(os.Args[1:])) }
@@ -46,8 +47,6 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(*out, source, 0o644); err != nil { //nolint:gosec // source code is not secret
-		return fmt.Errorf("writing the tables: %w", err)
-	}
-	return nil
+	err = os.WriteFile(*out, source, 0o644) //nolint:gosec // source code is not secret
+	return fault.Wrap(err, "writing the tables")
 }
