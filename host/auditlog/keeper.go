@@ -78,10 +78,11 @@ func (k *Keeper) sign(ctx context.Context, patience bool) (err error) {
 		moved, notes = append(moved, tree), append(notes, signed)
 	}
 	// Outside first: once a checkpoint is published from the database, the host must remember it.
-	if err := k.Dir.Append(notes...); err != nil {
-		return err
+	err = k.Dir.Append(notes...)
+	if err == nil {
+		err = k.Store.KeepCheckpoints(ctx, moved, notes)
 	}
-	if err := k.Store.KeepCheckpoints(ctx, moved, notes); err != nil {
+	if err != nil {
 		return errors.Join(damaged, err)
 	}
 	for _, tree := range moved {

@@ -204,6 +204,10 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 	k, db := oldLog(t)
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	const reason = "audit chain 1 breaks at record 9: the head's hash is not 32 bytes long"
+	dir := k.Dir
+	k.Dir += "\x00" // cannot be written
+	expect.ErrorText(t, "signing without a folder", k.SignHeads(t.Context()), reason)
+	k.Dir = dir
 	expect.ErrorText(t, "signing", k.SignHeads(t.Context()), reason)
 	s := k.Status()
 	expect.That(t, s.Signed[0].Seq == 4 && !s.Signed[0].At.IsZero() && len(s.Signed) == 3 && len(s.Problems) == 1 &&
