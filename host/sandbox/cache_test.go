@@ -210,7 +210,8 @@ func TestOpenWithoutModule(t *testing.T) {
 	wantScore(t, openIn(t, box, kept), 7)
 }
 
-// Code is not used if its module is no layer for this host, as when the host's functions have changed.
+// Cached code does not run if its module is not a layer, for example because it imports a function that the host no
+// longer has.
 func TestCachedCodeIsVetted(t *testing.T) {
 	t.Parallel()
 	dir, m, forged := cacheDir(t), sevenPoints(t), forgedCode(t)

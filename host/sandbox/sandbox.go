@@ -63,8 +63,8 @@ func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, e
 	return s.open(ctx, m, true)
 }
 
-// Cached returns a module, without its bytes, if its code is in the cache. Open does not need them, but fails if the
-// code is gone by then.
+// Cached returns a module without its bytes if the cache has kept its code. Open needs the bytes only if the code is
+// gone by then, and fails without them.
 func (s *Sandbox) Cached(digest registry.Digest) (registry.Module, bool) {
 	manifest, ok := s.cache.manifest(digest)
 	return registry.Module{Manifest: manifest, Digest: digest}, ok
@@ -125,7 +125,7 @@ func (s *Sandbox) compile(ctx context.Context, m registry.Module, name string) (
 	if code := s.cache.read(name); code != nil && vet(code.module) == nil {
 		return code, nil
 	}
-	if s.compiler == nil {
+	if s.compiler == nil || m.Wasm == nil {
 		return nil, nil
 	}
 	code, err := s.compiler.compileForOpen(ctx, m, s.cache)

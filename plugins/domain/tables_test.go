@@ -48,6 +48,7 @@ func buildTables(t *testing.T) *tables {
 		x.siteStarts = append(x.siteStarts, uint16(start))
 		var label string
 		label, start = brand.NextSite(start)
+		// The limit is lower than that of a brand, because ordinaryWords does not cover the neighbours of sites.
 		keys, limits = append(keys, label), append(limits, min(maxEditLimit, 1+len(label)/10))
 	}
 	for i, key := range keys {

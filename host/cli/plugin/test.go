@@ -37,15 +37,7 @@ func (cmd *pluginTestCmd) test(ctx context.Context, t *terminal.Terminal) error 
 		if err != nil {
 			return err
 		}
-		err = t.Show(report, func() error {
-			for _, c := range report.Cases {
-				if len(c.Differences) == 0 {
-					t.Printf("ok    %s\n", oneLine(c.Name))
-				}
-			}
-			printFailures(t, report)
-			return nil
-		})
+		err = t.Show(report, func() error { printReport(t, report); return nil })
 		if err == nil && report.Failed > 0 {
 			err = fmt.Errorf("%d of %d cases failed", report.Failed, len(report.Cases))
 		}
@@ -97,6 +89,16 @@ func runCases(ctx context.Context, p *sandbox.Plugin, m registry.Module) (rehear
 		return rehearsal.Report{}, errNoCases
 	}
 	return rehearsal.Cases(ctx, p, cases)
+}
+
+// printReport prints the cases, those that failed with what the layer did, and the coverage.
+func printReport(t *terminal.Terminal, r rehearsal.Report) {
+	for _, c := range r.Cases {
+		if len(c.Differences) == 0 {
+			t.Printf("ok    %s\n", oneLine(c.Name))
+		}
+	}
+	printFailures(t, r)
 }
 
 // printFailures prints the cases that failed with what the layer did, and the coverage.

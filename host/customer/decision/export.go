@@ -47,7 +47,7 @@ type Searcher interface {
 	SearchChecks(ctx context.Context, c check.Caller, q Query) (*Page, error)
 }
 
-// Source also counts an account's checks from one instant until another, which is not included.
+// Source reads an account's checks. CountChecks counts those from one instant until another, which is not included.
 type Source interface {
 	Searcher
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]Count, error)

@@ -19,18 +19,19 @@ const batchPath = "/api/check/batch"
 // checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
 	return paced(s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
-		return s.shared(s.batches, caller, func() error {
-			items, err := read(c.Request(), decodeBatch)
-			if err != nil {
-				return err
-			}
-			score := func(once *check.Once) ([]check.Answer, error) {
-				return s.cfg.Checker.CheckBatch(work, caller, items, once)
-			}
-			_, err = s.answerOnce(work, c.Context(), caller, renderBatch, score)
-			return err
-		})
+		return s.shared(s.batches, caller, func() error { return s.answerBatch(work, c, caller) })
 	}))
+}
+
+func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Caller) error {
+	items, err := read(c.Request(), decodeBatch)
+	if err != nil {
+		return err
+	}
+	_, err = s.answerOnce(work, c.Context(), caller, renderBatch, func(once *check.Once) ([]check.Answer, error) {
+		return s.cfg.Checker.CheckBatch(work, caller, items, once)
+	})
+	return err
 }
 
 // renderBatch returns the body that answers a batch: a result or a failure for each request, in order.
