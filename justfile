@@ -25,6 +25,14 @@ test-citus *args:
 cuts:
     go test ./host/store -run '^TestSetUpSurvivesALostConnection$' -every-cut
 
+# Write the tables of brands, sites and bait words anew, and the layers' fuel and catalogue, and test the layers
+tables:
+    ASSAY_UPDATE=1 go test ./plugins/internal/brand ./plugins/internal/bait -run 'TestOwners|TestWords'
+    ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables
+    go test ./plugins/...
+    go test ./host/e2e/layers -run TestFuelOfLayers -update-fuel
+    ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue
+
 # Measure: throughput and latency of whole hosts, then the Go benchmarks
 bench *args:
     go run ./host bench {{args}}
