@@ -91,14 +91,18 @@ func VerifyAudit(
 	return reports, errors.Join(broken, auditlog.RequireSigned(reports, b.Store.Now()), wrong, altered), err
 }
 
-// readCheckpoints reads files of checkpoints. Those that the command line names must be whole.
+// readCheckpoints reads files of checkpoints. Each that the command line names must have some, and be whole.
 func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public) (
 	*auditlog.Checkpoints, error) {
-	checkpoints := auditlog.ReadCheckpoints(files, key)
-	if len(cmd.Checkpoints) > 0 && len(checkpoints.Damaged) > 0 {
-		return nil, fmt.Errorf("reading checkpoints: %s", checkpoints.Damaged[0])
+	for _, name := range cmd.Checkpoints {
+		switch one := auditlog.ReadCheckpoints([]string{name}, key); {
+		case len(one.Damaged) > 0:
+			return nil, fmt.Errorf("reading checkpoints: %s", one.Damaged[0])
+		case len(one.Heads)+len(one.Trees) == 0:
+			return nil, fmt.Errorf("--checkpoints: %s has none", name)
+		}
 	}
-	return checkpoints, nil // RequireKept reports the damage to the others
+	return auditlog.ReadCheckpoints(files, key), nil // RequireKept reports the damage to others
 }
 
 // requireCosigned returns what the witnesses that the command line names did not cosign.

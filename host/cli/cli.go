@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 
@@ -110,6 +111,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 			return 2
 		}
 	}
+	if name := emptyFlag(command); name != "" {
+		reportMisuse(stderr, &s, fmt.Errorf("--%s: is empty", name))
+		return 2
+	}
 	t.AsJSON = slices.ContainsFunc(command.Selected().Flags, func(f *kong.Flag) bool { // of terminal.Output
 		return f.Name == "json" && f.Target.Bool()
 	})
@@ -124,6 +129,20 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return 1
 	}
 	return 0
+}
+
+// emptyFlag returns the name of a flag of the command that was given without a value, or "". Such as of a variable that
+// is not set, which must not mean the same as no flag: all accounts, or a key without limits.
+func emptyFlag(command *kong.Context) string {
+	for _, p := range command.Path {
+		if p.Flag == nil || !slices.Contains(command.Selected().Flags, p.Flag) {
+			continue
+		}
+		if v := p.Flag.Target; (v.Kind() == reflect.String || v.Kind() == reflect.Slice) && v.Len() == 0 {
+			return p.Flag.Name
+		}
+	}
+	return ""
 }
 
 // newParser returns the parser of command lines.

@@ -119,6 +119,8 @@ func TestInvalidCommands(t *testing.T) {
 		"feeds import x.txt --kind bad --name a,b":                         "--name",
 		"eval x.jsonl --worst=-1":                                          "--worst must not be negative",
 		"feeds import x.txt --kind bad":                                    "--name",
+		"keys create --account a --scope=":                                 "--scope: is empty",
+		"graph forget example.com --account=":                              "--account: is empty",
 		"feeds import x.txt --name a --kind ugly":                          "--kind",
 		"feeds import x.txt --name a --kind bad --category evil":           "--category",
 		"feeds import x.txt --name a --kind good --category scam":          "--category",

@@ -28,9 +28,8 @@ import (
 )
 
 const (
-	// eventSlots is how many requests for events, feedback, overrides and exports of checks run at once, and downloads
-	// on the dashboard.
-	eventSlots = 16
+	// downloadSlots is how many exports of checks run at once, through the API and on the dashboard.
+	downloadSlots = 16
 	// sessionSlots is how many look-ups of sessions run at once. There are few, because look-ups of keys wait for the
 	// same database connections.
 	sessionSlots    = 16
@@ -44,7 +43,7 @@ type desk struct {
 	feedback  *feedback.Desk
 	rates     *rates
 	public    publicLimit
-	slots     *admission.Shares
+	downloads *admission.Shares
 	pages     *console.Console
 }
 
@@ -55,7 +54,7 @@ func openDesk(_ context.Context, h *host) (part, error) {
 	}
 	s := h.scoring
 	d := &desk{billing: newBilling(h.store, h.cfg), rates: newRates(limits, h.store, h.log),
-		slots: admission.NewShares(eventSlots)}
+		downloads: admission.NewShares(downloadSlots)}
 	d.public = publicLimit{h.store, d.rates}
 	d.explainer = &decision.Explainer{Records: h.store, Scorer: s.checker, Collector: h.lookups,
 		Past: lineup.NewPast(h.follower, installation.PastTarget), Turn: s.gate.Spare, Logger: h.log}
@@ -142,7 +141,7 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Sealer:    h.backend.Keys,
 		Explainer: d.explainer,
 		Feedback:  d.feedback,
-		Downloads: d.slots,
+		Downloads: d.downloads,
 		LookUps:   admission.NewShares(sessionSlots),
 		// A page uses a connection of the pool that requests share for up to seconds. One more is left for look-ups of
 		// keys, which are short, and a single account gets only half of these slots.

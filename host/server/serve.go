@@ -32,7 +32,7 @@ func (h *host) newServer() error {
 		Answered:       h.metrics.RequestAnswered,
 		Used:           h.store.NoteUse,
 		Events:         h.store,
-		EventSlots:     d.slots,
+		Downloads:      d.downloads,
 		Privacy:        h.store,
 		Decisions:      h.store,
 		Explainer:      d.explainer,

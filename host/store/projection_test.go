@@ -67,9 +67,7 @@ func TestContributionsCountOnce(t *testing.T) {
 		appliers.Go(func() {
 			for ctx.Err() == nil {
 				n, _, err := s.applyContributions(ctx, func(int, time.Duration) {})
-				if err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
+				holds(t, err == nil || ctx.Err() != nil, "%v", err)
 				applied[i] += n
 			}
 		})

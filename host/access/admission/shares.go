@@ -6,7 +6,7 @@ import (
 )
 
 // Shares are slots for requests. A holder may take a slot only while it holds fewer than are free: a single holder
-// takes up to half of the slots, each of k holders up to one in k+1, and a newcomer always finds a free slot.
+// takes up to half of the slots, and each further one up to half of what the others leave, but at least one.
 type Shares struct {
 	mu   sync.Mutex
 	free int

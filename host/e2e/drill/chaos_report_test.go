@@ -239,9 +239,8 @@ func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
 		}
 		response := expect.Value(http.DefaultClient.Do(request))(r)
 		expect.NoError(r, response.Body.Close())
-		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
-			r.Errorf("%s %s: status %d, want 503 with Retry-After", call[0], call[1], response.StatusCode)
-		}
+		expect.That(r, response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "",
+			"%s %s: status %d, want 503 with Retry-After", call[0], call[1], response.StatusCode)
 	}
 }
 

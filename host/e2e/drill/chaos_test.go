@@ -257,6 +257,7 @@ func (r *chaosRun) changeKeys(ctx context.Context) {
 		if issued, err := r.store.Store.CreateKey(ctx, client.Account, "chaos"); err == nil {
 			client.SetKey(issued.ID, issued.Secret)
 		}
+		wait(ctx, 20*time.Millisecond) // the database may be down
 	}
 	if revocation.Key == "" {
 		revocation = chaos.Revocation{Key: old, Began: time.Now()}

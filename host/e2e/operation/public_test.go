@@ -122,6 +122,8 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 		kept = hosttest.WriteFile(t, "checkpoint", []byte(notes))
 		text, err := verifyInPython(t, "log", "--key", key, "--checkpoint", kept, address)
 		expect.That(t, err != nil, "Python accepts the checkpoints %q: %s", notes, text)
+		hosttest.WantRefusal(t, "a bad file of checkpoints", none, readOnly, nil, []string{"audit", "verify",
+			"--public-key", key, "--checkpoints", kept}, "checkpoints: "+kept)
 	}
 }
 

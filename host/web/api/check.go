@@ -205,9 +205,9 @@ func (s *Server) pace(ctx *fasthttp.RequestCtx, caller check.Caller) error {
 	return s.cfg.Rates.TakeCheck(caller)
 }
 
-// shared calls f in a slot of the caller's account.
+// shared calls f in one of the caller's slots.
 func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() error) error {
-	release, err := slots.Take(caller.Account)
+	release, err := slots.Take(caller.Share())
 	if err != nil {
 		return err
 	}
@@ -215,8 +215,8 @@ func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() e
 	return f()
 }
 
-// inSlot returns what serves a caller's request: ask reads it, and answer, in a slot of the caller's account, returns
-// what it is answered with.
+// inSlot returns what serves a caller's request: ask reads it, and answer, in one of the caller's slots, returns what it
+// is answered with.
 func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
 	answer func(context.Context, check.Caller, Q) (A, error),
 ) func(context.Context, check.Caller) error {

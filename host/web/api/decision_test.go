@@ -128,7 +128,7 @@ func TestDecisions(t *testing.T) {
 
 func TestExportChecks(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
+	s := start(t, Config{Decisions: &decisions{}, Downloads: admission.NewShares(1)})
 	for range 3 { // each gives its slot back
 		r := s.ask(t, goodKey, "GET /api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "")
 		var document struct {
@@ -164,7 +164,7 @@ func (b brokenPages) SearchChecks(ctx context.Context, c check.Caller, q decisio
 // TestBrokenExport checks that a client sees that an export broke off, and that its slot is free again.
 func TestBrokenExport(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Decisions: brokenPages{&decisions{}}, EventSlots: admission.NewShares(1)})
+	s := start(t, Config{Decisions: brokenPages{&decisions{}}, Downloads: admission.NewShares(1)})
 	for range 2 {
 		request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody))(t)

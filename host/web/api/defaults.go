@@ -52,7 +52,8 @@ func (cfg *Config) setDefaults() {
 	cfg.MaxLookups = cmp.Or(cfg.MaxLookups, 64)
 	cfg.MaxBatches = cmp.Or(cfg.MaxBatches, 16)
 	cfg.MaxPrivacy = cmp.Or(cfg.MaxPrivacy, 4)
-	cfg.EventSlots = cmp.Or(cfg.EventSlots, admission.NewShares(16))
+	cfg.MaxEvents = cmp.Or(cfg.MaxEvents, 16)
+	cfg.Downloads = cmp.Or(cfg.Downloads, admission.NewShares(16))
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
 		trusted[i] = internet.Unmap(p)

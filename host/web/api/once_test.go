@@ -184,17 +184,6 @@ func TestLookUpOfAnswersFails(t *testing.T) {
 	}
 }
 
-// One account's look-ups leave slots for others.
-func TestLookUpsOfAnswersAreShared(t *testing.T) {
-	t.Parallel()
-	s := startOnce(t, &onceChecker{})
-	for range maxKeptLookups / 2 {
-		expect.Value(s.keptLookups.Take(goodKey))(t)
-	}
-	s.sendOnce(t, "/api/check", exampleBody, "k").is(t, "the account with half of the slots", 503)
-	s.ask(t, usedKey, "POST /api/check", exampleBody, "Idempotency-Key", "k").is(t, "another account", 429)
-}
-
 // Test keys have no part in the answers of the account's other keys. A replay is a use of a key.
 func TestReplaysByKey(t *testing.T) {
 	t.Parallel()

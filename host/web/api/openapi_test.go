@@ -126,8 +126,8 @@ func auth(key string, headers ...string) []string {
 // ofEndpoints returns what every endpoint with a key answers.
 func ofEndpoints(t *testing.T, s, hasty *site, long []string) (all []conversation) {
 	t.Helper()
-	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, EventSlots: admission.NewShares(1)})
-	for _, slots := range []*admission.Shares{full.privacy, full.events} {
+	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1, Downloads: admission.NewShares(1)})
+	for _, slots := range []*admission.Shares{full.privacy, full.events, full.cfg.Downloads} {
 		expect.Value(slots.Take("another"))(t)
 	}
 	limited := start(t, Config{Keys: limitedKeys{goodKey: {Scopes: []apikey.Scope{"another"}}, freeKey: nil}})

@@ -79,7 +79,7 @@ func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
-		privacy: admission.NewShares(cfg.MaxPrivacy), events: cfg.EventSlots,
+		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
 		keptLookups: admission.NewShares(maxKeptLookups), excess: admission.NewShares(maxExcess),
 		overflow: rate.Sometimes{Interval: time.Minute}, shaky: rate.Sometimes{Interval: time.Minute},
 	}

@@ -69,6 +69,23 @@ func TestDoorRefusesOneShare(t *testing.T) {
 	}
 }
 
+// A paid account, or all free keys of a network, leave slots for others. Exports have slots of their own.
+func TestSlotsAreShared(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Checker: &onceChecker{}, Answers: &onceChecker{}, Decisions: &decisions{}})
+	const exports, usage, check = "GET /api/checks/export?format=csv", "GET /api/usage", "POST /api/check"
+	slots := map[string]*admission.Shares{exports: s.cfg.Downloads, usage: s.events, check: s.keptLookups}
+	for _, request := range []string{exports, usage, check} {
+		for key, share := range map[string]string{goodKey: goodKey, freeKey: "network 127.0.0.0/24"} {
+			for _, err := slots[request].Take(share); err == nil; _, err = slots[request].Take(share) {
+			}
+			s.ask(t, key, request, exampleBody, onceHeader, "k").is(t, request, 503, admission.ErrShare.Error())
+		}
+		r := s.ask(t, usedKey, request, exampleBody, onceHeader, "k")
+		expect.That(t, r.status != 503, "%s of another account: %+v", request, r)
+	}
+}
+
 type refuser struct {
 	checker
 	err error

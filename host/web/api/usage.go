@@ -43,7 +43,7 @@ func (s *Server) exportChecks(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		release, err := s.events.Take(caller.Account) // until the body is sent
+		release, err := s.cfg.Downloads.Take(caller.Share()) // until the body is sent
 		if err != nil {
 			return err
 		}

@@ -251,15 +251,15 @@ func TestFailedPanels(t *testing.T) {
 	v.get("/dashboard").is(503, "The database is not available")
 }
 
-// testDownloadsAreLimited checks that downloads take slots, and that each is given back.
+// testDownloadsAreLimited checks that downloads take slots, one account all free keys of a network, and give them back.
 func testDownloadsAreLimited(t *testing.T, s *site) {
-	v, _ := s.customer(t, "starter")
+	v, _ := s.customer(t, "free")
+	v.header.Set("X-Test-Client", "192.0.2.1/32")
 	for range 3 {
 		v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 	}
-	first, second := expect.Value(s.cfg.Downloads.Take("acct_1"))(t), expect.Value(s.cfg.Downloads.Take("acct_2"))(t)
+	release := expect.Value(s.cfg.Downloads.Take("network 192.0.2.0/24"))(t)
 	v.get("/dashboard/checks/export?format=csv").is(503, "Too many downloads")
-	first()
-	second()
+	release()
 	v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 }

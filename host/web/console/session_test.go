@@ -357,7 +357,6 @@ func TestDashboardIsShared(t *testing.T) {
 	other, _ := s.customer(t, "free")
 	flood.header.Set("X-Test-Client", "192.0.2.1/32")
 	neighbour.header.Set("X-Test-Client", "192.0.2.2/32")
-
 	release := expect.Value(lookUps.Take("192.0.2.0/24"))(t)
 	flood.get("/dashboard").is(503, "The server is busy.")
 	expect.Equal(t, "Retry-After", flood.at.header.Get("Retry-After"), "1")

@@ -107,7 +107,7 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	if q.Until.IsZero() {
 		q.Until = c.cfg.Now().UTC() // so that it does not grow while it is read
 	}
-	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
+	release, err := c.cfg.Downloads.Take(s.caller().Share()) // until the file is sent
 	if err != nil {
 		return refusal.Page(fiber.StatusServiceUnavailable,
 			"Too many downloads are running. Try again when one has finished.")
