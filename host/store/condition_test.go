@@ -51,8 +51,8 @@ func TestWrongClock(t *testing.T) {
 				var off float64
 				var direction string
 				noError(t, errOf(fmt.Sscanf(got[0].Reason, "is %f s %s", &off, &direction)))
-				holds(t, math.Abs(off-test.off.Abs().Seconds()) <= probeTimeout.Seconds() && direction == test.direction,
-					"the clock %s, want %v %s", got[0].Reason, test.off.Abs(), test.direction)
+				holds(t, math.Abs(off-test.off.Abs().Seconds()) <= probeTimeout.Seconds() &&
+					direction == test.direction, "%s, want %v %s", got[0].Reason, test.off.Abs(), test.direction)
 			}
 			for left, want := range map[time.Duration]error{time.Minute: nil, -time.Minute: check.ErrUnauthorized} {
 				_, key := newKey(t, s, caller.Account)

@@ -105,8 +105,8 @@ func TestReadiness(t *testing.T) {
 	}, func(t *testing.T, test testCase) {
 		url, _ := start(t, test.cfg)
 		status, header, body := send(t, url+"/readyz")
-		expect.That(t, status == test.status && body == test.body+"\n" && header.Get("Content-Type") == "application/json",
-			"status %d, want %d: %s, want %s", status, test.status, body, test.body)
+		expect.That(t, status == test.status && body == test.body+"\n" &&
+			header.Get("Content-Type") == "application/json", "%d %s, want %d %s", status, body, test.status, test.body)
 		expect.That(t, (header.Get("Retry-After") != "") == (status == http.StatusServiceUnavailable),
 			"status %d with Retry-After %q", status, header.Get("Retry-After"))
 	})

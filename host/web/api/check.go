@@ -215,8 +215,8 @@ func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() e
 	return f()
 }
 
-// inSlot returns what serves a caller's request: ask reads it, and answer, in one of the caller's slots, returns what it
-// is answered with.
+// inSlot returns what serves a caller's request: ask reads it, and answer, in one of the caller's slots, returns what
+// it is answered with.
 func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
 	answer func(context.Context, check.Caller, Q) (A, error),
 ) func(context.Context, check.Caller) error {

@@ -125,9 +125,10 @@ type Config struct {
 	MaxHandshakes  int           // of TLS in progress, shared by networks, before connections are closed; 1024
 
 	// Slots that callers share, see check.Caller. A caller with more than its share gets 503.
-	MaxLookups int               // requests whose key is looked up, or whose use is counted without a key, by network; 64
-	MaxBatches int               // batches; 16
-	MaxPrivacy int               // privacy requests, which can delay the audit chain; 4
-	MaxEvents  int               // requests for events, feedback, overrides, usage and receipts; 16
-	Downloads  *admission.Shares // exports, which last as long as a client reads; nil: 16
+	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by network; 64
+	MaxBatches int // batches; 16
+	MaxPrivacy int // privacy requests, which can delay the audit chain; 4
+	MaxEvents  int // requests for events, feedback, overrides, usage and receipts; 16
+	// Downloads are for exports, which last as long as a client reads; nil: 16 of them.
+	Downloads *admission.Shares
 }
