@@ -57,10 +57,7 @@ func readSnippets(page, text string) (all []snippet) {
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	dir, database, host := hosttest.NewHost(t, "--dns=off")
-	issued := hosttest.OutputJSON[struct {
-		apikey.Issued
-		Account string
-	}](t, dir, database, "keys", "create", "--plan=pro")
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan=pro")
 	test := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--test", "--plan=pro",
 		"--account="+issued.Account).Secret
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.doe@example.com"}`)
