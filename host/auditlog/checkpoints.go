@@ -76,6 +76,7 @@ type Checkpoints struct {
 	Heads   []audit.Head       // of anchors
 	Trees   []audit.SignedTree // of Merkle trees
 	Damaged []string           // files with text that is not a valid checkpoint, or that cannot be read, and why
+	Empty   []string           // files without text
 }
 
 // ReadCheckpoints reads files of checkpoints and verifies their signatures. Damage is part of the result, because it
@@ -91,6 +92,8 @@ func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 		case f.damaged > 0:
 			c.Damaged = append(c.Damaged, fmt.Sprintf("%s: %d entries are not checkpoints with this installation's "+
 				"signature", name, f.damaged))
+		case len(f.heads)+len(f.trees) == 0:
+			c.Empty = append(c.Empty, name)
 		}
 	}
 	return c

@@ -94,15 +94,15 @@ func VerifyAudit(
 // readCheckpoints reads files of checkpoints. Each that the command line names must have some, and be whole.
 func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public) (
 	*auditlog.Checkpoints, error) {
-	for _, name := range cmd.Checkpoints {
-		switch one := auditlog.ReadCheckpoints([]string{name}, key); {
-		case len(one.Damaged) > 0:
-			return nil, fmt.Errorf("reading checkpoints: %s", one.Damaged[0])
-		case len(one.Heads)+len(one.Trees) == 0:
-			return nil, fmt.Errorf("--checkpoints: %s has none", name)
-		}
+	checkpoints := auditlog.ReadCheckpoints(files, key)
+	switch {
+	case len(cmd.Checkpoints) == 0: // RequireKept reports the damage to the others
+	case len(checkpoints.Damaged) > 0:
+		return nil, fmt.Errorf("reading checkpoints: %s", checkpoints.Damaged[0])
+	case len(checkpoints.Empty) > 0:
+		return nil, fmt.Errorf("--checkpoints: %s has none", checkpoints.Empty[0])
 	}
-	return auditlog.ReadCheckpoints(files, key), nil // RequireKept reports the damage to others
+	return checkpoints, nil
 }
 
 // requireCosigned returns what the witnesses that the command line names did not cosign.

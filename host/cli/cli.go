@@ -131,8 +131,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	return 0
 }
 
-// emptyFlag returns the name of a flag of the command that was given without a value, or "". Such as of a variable that
-// is not set, which must not mean the same as no flag: all accounts, or a key without limits.
+// emptyFlag returns the name of a flag of the command that has an empty value, or "". A shell variable that is not set
+// gives one, which must not mean the same as no flag: all accounts, or a key without limits.
 func emptyFlag(command *kong.Context) string {
 	for _, p := range command.Path {
 		if p.Flag == nil || !slices.Contains(command.Selected().Flags, p.Flag) {

@@ -124,7 +124,7 @@ type Config struct {
 	MaxConnections int           // concurrent, including idle ones, shared by networks, before 503; 8192
 	MaxHandshakes  int           // of TLS in progress, shared by networks, before connections are closed; 1024
 
-	// Slots that callers share, see check.Caller. A caller with more than its share gets 503.
+	// Slots that callers share, see check.Caller.Share. A caller with more than its share gets 503.
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by network; 64
 	MaxBatches int // batches; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain; 4

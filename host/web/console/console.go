@@ -84,7 +84,7 @@ type Config struct {
 	Explainer Explainer
 	Feedback  *feedback.Desk
 	Receipts  Receipts
-	// Downloads limits the downloads of checks that run at once, see check.Caller.Share.
+	// Downloads limits the downloads of checks that run at once, by account or, for free accounts, by network.
 	Downloads *admission.Shares
 	// LookUps limits the look-ups of sessions that run at once, by the client's network, and Pages the pages of
 	// customers who are signed in, by account or, for free accounts, by network.
