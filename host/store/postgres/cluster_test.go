@@ -318,3 +318,16 @@ func TestSupervisedPostgresIsStartedAgain(t *testing.T) {
 	mustClose(t, c)
 	mustBeGone(t, c.data)
 }
+
+// A process that closes while it starts Postgres again does not take it from the others.
+func TestClosingKeepsARestart(t *testing.T) {
+	t.Parallel()
+	supervising := mustOpen(t, Config{Dir: existing(t), Supervise: true})
+	other := mustOpen(t, Config{Dir: supervising.dir})
+	killPostmaster(t, supervising)
+	expect.Until(t, "the end of Postgres to be noticed", func() bool { return len(supervising.Problems()) > 0 })
+	mustClose(t, supervising)
+	expect.Equal(t, "answer", ask(t, other.URL(), "SELECT 'here'"), "here")
+	mustClose(t, other)
+	mustBeGone(t, other.data)
+}

@@ -53,8 +53,13 @@ func (c *Cluster) Problems() []string {
 	return nil
 }
 
-// restart starts Postgres, unless another process has.
+// restart starts Postgres, unless another process has. It goes on for stopBound after ctx has ended: an interrupted
+// start would end a Postgres that other processes use.
 func (c *Cluster) restart(ctx context.Context) error {
+	ended := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ended, func() { time.AfterFunc(stopBound, cancel) })()
 	start, err := openLock(c.path("start"))
 	if err != nil {
 		return err
