@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"assay/registry/suggest"
 	"assay/sdk"
 )
 
@@ -45,8 +47,9 @@ func (c Case) Input() (facts, settings map[string]string) {
 	return facts, settings
 }
 
-// ParseCases decodes cases.jsonl. Empty lines are skipped. An error names the line.
-func ParseCases(text []byte) ([]Case, error) {
+// ParseCases decodes the cases.jsonl of a layer with manifest m, which declares all their facts: the layer would not see
+// another one. Empty lines are skipped. An error names the line.
+func ParseCases(text []byte, m Manifest) ([]Case, error) {
 	if len(text) > maxCasesBytes {
 		return nil, fmt.Errorf("reading cases: %d bytes exceed the limit of %d", len(text), maxCasesBytes)
 	}
@@ -64,6 +67,11 @@ func ParseCases(text []byte) ([]Case, error) {
 		}
 		if err == nil && c.Abstains && (c.Min != 0 || c.Max != 0 || len(c.Codes) > 0 || c.Threat != "") {
 			err = errors.New("a layer that abstains has no score, codes and threat")
+		}
+		for _, fact := range slices.Sorted(maps.Keys(c.Facts)) {
+			if err == nil && !slices.Contains(m.Facts, fact) {
+				err = fmt.Errorf("the manifest does not declare the fact %s%s", fact, suggest.Word(fact, m.Facts))
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading cases: line %d: %w", number, err)
@@ -114,5 +122,5 @@ func (m Module) Cases() ([]Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening module: %w", err)
 	}
-	return ParseCases(text)
+	return ParseCases(text, m.Manifest)
 }

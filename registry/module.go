@@ -63,10 +63,11 @@ func OpenModule(wasm []byte) (Module, error) {
 // Pack appends manifest to a compiled module as its manifest section, and the text of cases.jsonl as its section of
 // cases unless it is empty.
 func Pack(wasm, manifest, cases []byte) ([]byte, error) {
-	if _, err := ParseManifest(manifest); err != nil {
+	m, err := ParseManifest(manifest)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := ParseCases(cases); err != nil {
+	if _, err := ParseCases(cases, m); err != nil {
 		return nil, err
 	}
 	out, err := appendSection(wasm, ManifestSection, manifest)

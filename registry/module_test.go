@@ -209,7 +209,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"dns.a":"1"},"min":0,"max":5}
+const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"domain.ascii":"1"},"min":0,"max":5}
 
 {"name":"b","type":"iban","value":"DE88370400440532013000","min":-5,"max":0}
 `
@@ -218,7 +218,7 @@ func TestCasesArePacked(t *testing.T) {
 	t.Parallel()
 	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
 	cases, err := expect.Value(registry.OpenModule(wasm))(t).Cases()
-	expect.That(t, err == nil && len(cases) == 2 && cases[0].Facts["dns.a"] == "1" && cases[1].Min == -5,
+	expect.That(t, err == nil && len(cases) == 2 && cases[0].Facts["domain.ascii"] == "1" && cases[1].Min == -5,
 		"the cases are %+v, %v", cases, err)
 	cases, err = expect.Value(registry.OpenModule(packed(t)))(t).Cases()
 	expect.That(t, err == nil && cases == nil, "without a section, the cases are %v, %v", cases, err)
@@ -226,15 +226,17 @@ func TestCasesArePacked(t *testing.T) {
 
 func TestParseCasesRefuses(t *testing.T) {
 	t.Parallel()
+	m := expect.Value(registry.ParseManifest(layer().encode()))(t)
 	for name, test := range map[string]struct{ text, want string }{
 		"not JSON":         {someCases + "x", "line 4: "},
 		"an unknown field": {`{"name":"a","minimum":1}`, `line 1: there is no field "minimum"`},
 		"a score of none":  {`{"name":"a","abstains":true,"max":4}`, "line 1: a layer that abstains has no score"},
 		"min above max":    {`{"name":"a","min":5,"max":4}`, "line 1: min 5 is above max 4"},
+		"undeclared fact":  {`{"name":"a","facts":{"domain.asci":"x"}}`, "the fact domain.asci: is it domain.ascii?"},
 		"two in a line":    {`{"name":"a"}{"name":"b"}`, "line 1: "},
 		"too long":         {strings.Repeat("\n", 256<<10+1), "exceed the limit of 262144"},
 	} {
-		expect.ErrorText(t, name+": parsing", expect.ErrorOf(registry.ParseCases([]byte(test.text))), test.want)
+		expect.ErrorText(t, name+": parsing", expect.ErrorOf(registry.ParseCases([]byte(test.text), m)), test.want)
 		expect.Failure(t,
 			expect.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "%s: packed", name)
 	}

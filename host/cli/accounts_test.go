@@ -100,13 +100,17 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 		"a long name":    {keysCreateCmd{Name: strings.Repeat("ä", 61)}, "--name: the name must have 1 to 60"},
 		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: unknown scope "admin"`},
 		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
-		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
+		"a time":         {keysCreateCmd{Expires: "soon"}, "--expires: "},
 		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
 		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
 	} {
 		c.cmd.Name = cmp.Or(c.cmd.Name, "plain")
 		expect.ErrorText(t, name, c.cmd.Validate(), c.want)
 	}
+	expect.ErrorText(t, "an override that ended", (&overridesAddCmd{Action: "block", Range: "+49151234", Reason: "x",
+		Expires: "0s"}).Validate(), "--expires: must be in the future")
+	expect.ErrorText(t, "a range of letters", (&overridesAddCmd{Action: "block", Range: "x", Reason: "x",
+		Expires: "1d"}).Validate(), "--range: ")
 	expect.ErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
 	named := &keysCreateCmd{Name: " " + strings.Repeat("ä", 60)}
 	expect.Equal(t, "a name", expect.Value(named.wanted(time.Now()))(t).Name, strings.Repeat("ä", 60))

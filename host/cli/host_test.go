@@ -245,7 +245,7 @@ func TestSecretRotation(t *testing.T) {
 		expect.That(t, err == nil && by.Role == activation.Host, "a host's activation: %+v, %v", by, err)
 	}
 	hosttest.WantRefusal(t, "another, before", first, database, nil, []string{"secret", "rotate", "--in=0s"},
-		"before that of the last generation")
+		"--in: generation 2 takes over at ")
 	hosttest.WantRefusal(t, "one that is not in use", first, database, nil, []string{"secret", "remove", "2"},
 		"in use, or will be")
 }

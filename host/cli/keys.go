@@ -21,8 +21,8 @@ type keysCmd struct {
 }
 
 type keysCreateCmd struct {
-	Plan    string   `enum:"${plans}" default:"free" help:"Plan of the new account: ${enum}."`
-	Account string   `placeholder:"ID" help:"${keys_account}"`
+	Plan    string   `enum:"${plans}" default:"free" xor:"account" help:"Plan of the new account: ${enum}."`
+	Account string   `placeholder:"ID" xor:"account" help:"${keys_account}"`
 	Name    string   `default:"default" help:"Purpose of the key."`
 	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`
 	Allow   []string `placeholder:"CIDR" help:"${keys_allow}"`

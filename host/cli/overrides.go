@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/override"
+	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 )
@@ -65,6 +66,10 @@ func (cmd *overridesAddCmd) Validate() error {
 	if err == nil {
 		err = w.Validate(now)
 	}
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
+		flags := strings.NewReplacer("registrable_domain", "registrable", "number_range", "range", "_at", "")
+		return fmt.Errorf("--%s: %s", flags.Replace(invalid.Field), invalid.Reason)
+	}
 	return err
 }
 
@@ -80,7 +85,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("expires: %q is neither a time such as 2026-01-31T08:00:00Z nor a duration "+
+		return time.Time{}, fmt.Errorf("--expires: %q is neither a time such as 2026-01-31T08:00:00Z nor a duration "+
 			"such as 30d or 12h", text)
 	}
 	return at, nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -22,12 +21,15 @@ type secretRotateCmd struct {
 	In time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
 }
 
+// maxRotateIn bounds a mistake: no generation can take over before one that is announced.
+const maxRotateIn = 30 * 24 * time.Hour
+
 // Run adds a generation to the secret file, introduces its key to the audit log and lists its host's key in the trust
 // file. It continues with one that it could not introduce before: the file is written first, so that no lost key is
 // announced.
 func (cmd *secretRotateCmd) Run(ctx context.Context, c *installation.Command) error {
-	if cmd.In < 0 {
-		return errors.New("--in: the time must not be in the past")
+	if cmd.In < 0 || cmd.In > maxRotateIn {
+		return fmt.Errorf("--in: must be 0 to %v", maxRotateIn)
 	}
 	s, err := c.Open(ctx)
 	if err != nil {
@@ -65,6 +67,10 @@ func (cmd *secretRotateCmd) generation(s *installation.Session, known audit.Publ
 		return last, nil
 	}
 	from := s.Store.Now().Add(cmd.In).Truncate(time.Second)
+	if from.Before(last.From) {
+		return last, fmt.Errorf("--in: generation %d takes over at %s, and the next one cannot be earlier", last.Number,
+			last.From.UTC().Format(time.RFC3339))
+	}
 	if err := keyring.AddGeneration(s.SecretPath(), from); err != nil {
 		return last, err
 	}

@@ -299,9 +299,10 @@ func TestTestModeMustBeAskedFor(t *testing.T) {
 		testing bool
 		err     string
 	}{
-		"private database":        {installation.Config{}, true, ""},
-		"own database":            {installation.Config{DatabaseURL: database}, false, ""},
-		"own database, asked for": {installation.Config{DatabaseURL: database, TestCheckout: true}, true, ""},
+		"private database":           {installation.Config{}, true, ""},
+		"own database":               {installation.Config{DatabaseURL: database}, false, ""},
+		"own database, asked for":    {installation.Config{DatabaseURL: database, TestCheckout: new(true)}, true, ""},
+		"private database, declined": {installation.Config{TestCheckout: new(false)}, false, ""},
 		"Stripe": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1"}, false,
 			""},
 		"documents": {installation.Config{Links: map[string]string{"terms": "https://a.example/t"}}, true, ""},
@@ -315,7 +316,7 @@ func TestTestModeMustBeAskedFor(t *testing.T) {
 			"ASSAY_LINKS: dpa="},
 		"tax without Stripe": {installation.Config{StripeTax: true}, true, "ASSAY_STRIPE_KEY: it is empty"},
 		"Stripe and test checkout": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1",
-			TestCheckout: true}, false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
+			TestCheckout: new(true)}, false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
 	} {
 		err := test.cfg.ValidateBilling()
 		expect.That(t, (err != nil) == (test.err != "") && (err == nil || strings.HasPrefix(err.Error(), test.err)),

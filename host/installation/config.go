@@ -90,7 +90,7 @@ type Config struct {
 	StripeWebhookSecret string            `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
 	StripeURL           string            `name:"stripe-url" env:"ASSAY_STRIPE_URL" hidden:"" help:"${stripe_url}"`
 	StripeTax           bool              `env:"ASSAY_STRIPE_TAX" help:"${stripe_tax}"`
-	TestCheckout        bool              `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
+	TestCheckout        *bool             `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
 	Links               map[string]string `env:"ASSAY_LINKS" mapsep:"," placeholder:"NAME=URL" help:"${links}"`
 
 	Now   func() time.Time `kong:"-"` // of the store; nil: time.Now. Tests let it jump.
@@ -189,7 +189,7 @@ func (c *Config) ValidateBilling() error {
 	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
 	}
-	if c.StripeKey != "" && c.TestCheckout {
+	if c.StripeKey != "" && c.TestCheckout != nil && *c.TestCheckout {
 		return errors.New("ASSAY_TEST_CHECKOUT: it cannot be set together with ASSAY_STRIPE_KEY")
 	}
 	return nil
@@ -207,7 +207,10 @@ func (c *Config) validateMail() error {
 }
 
 // TestMode reports whether plans are sold for test cards. With the operator's own database, this must be requested.
-func (c *Config) TestMode() bool { return c.StripeKey == "" && (c.TestCheckout || c.DatabaseURL == "") }
+func (c *Config) TestMode() bool {
+	asked := c.TestCheckout
+	return c.StripeKey == "" && (asked != nil && *asked || asked == nil && c.DatabaseURL == "")
+}
 
 func (c *Config) validateLookups() error {
 	var p problems

@@ -28,7 +28,8 @@ func Open(t testing.TB, folder string) Suite {
 	t.Helper()
 	manifest, cases, err := registry.ReadDescription(folder)
 	expect.NoError(t, err)
-	return Suite{expect.Value(registry.ParseManifest(manifest))(t), expect.Value(registry.ParseCases(cases))(t)}
+	m := expect.Value(registry.ParseManifest(manifest))(t)
+	return Suite{m, expect.Value(registry.ParseCases(cases, m))(t)}
 }
 
 // Facts returns the facts of a case: those that the host parses from its value, and its own.

@@ -1,11 +1,12 @@
 // Package suggest guesses which word was meant by a misspelt one.
 package suggest
 
-// Word returns the end of an error's text that names the known word that was probably meant, or "".
+// Word returns the end of an error's text that names the known word that was probably meant, or "". A known word has
+// the right letters and is in the wrong place.
 func Word(word string, known []string) string {
 	best, least := "", max(3, len(word)/3)
 	for _, k := range known {
-		if d := EditDistance(word, k); d < least {
+		if d := EditDistance(word, k); 0 < d && d < least {
 			best, least = k, d
 		}
 	}

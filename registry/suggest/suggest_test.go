@@ -14,4 +14,5 @@ func TestEditDistance(t *testing.T) {
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"LISTN", "LISTEN", 1}} {
 		expect.Equal(t, test.a+" to "+test.b, EditDistance(test.a, test.b), test.want)
 	}
+	expect.Equal(t, "a known word in the wrong place", Word("review", []string{"review", "bands"}), "")
 }

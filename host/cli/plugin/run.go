@@ -2,11 +2,12 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/go-json-experiment/json"
 
 	"assay/host/entity"
 	"assay/host/installation"

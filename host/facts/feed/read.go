@@ -121,6 +121,9 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if o.Ranked && o.Format != CSV {
 		return nil, fmt.Errorf("reading list: a ranked list must be CSV with ranks and domains, not %s", o.Format)
 	}
+	if o.Column != "" && o.Format != CSV && o.Format != JSON {
+		return nil, fmt.Errorf("column: a list of format %s has no columns", o.Format)
+	}
 	read, ok := map[Format]func(*bufio.Reader, Options, func(item) error) error{
 		Hosts: readHosts, Plain: readPlain, CSV: readCSV, JSON: readJSON, MISP: readMISP, STIX: readSTIX,
 	}[o.Format]

@@ -259,7 +259,8 @@ func TestTruncatedList(t *testing.T) {
 	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
 	expect.Error(t, "exceeding the limit", expect.ErrorOf(io.ReadAll(small)), errTooLarge)
 	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
-		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"}} {
+		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"},
+		"column of lines": {Format: Plain, Column: "a"}} {
 		_, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o)
 		expect.That(t, err != nil, "an invalid %s was accepted", name)
 	}
