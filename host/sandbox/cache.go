@@ -178,10 +178,9 @@ func (c *codeCache) private() (string, error) {
 
 // staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
 type staging struct {
-	dir   string
-	code  *nativeCode // the folder's content; nil if it is empty
-	stamp fileStamp   // of the file with the code
-	keep  bool        // whether the plugin stays open, so that its code is better mapped from a file
+	dir  string
+	code *nativeCode // the folder's content; nil if it is empty
+	keep bool        // whether the plugin stays open, so that its code is better mapped from a file
 }
 
 // minMappedCode is the size from which code is mapped from a file.
@@ -205,32 +204,31 @@ func (c *codeCache) stage(code *nativeCode) (*staging, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.remove())
 	}
-	s.stamp, _ = stampOf(path)
 	return s, nil
 }
 
 var errCodeChanged = errors.New("another program changed the compiled code while it was loaded")
 
-// loaded is called when wazero has compiled the module and before its code runs. It fails if wazero may have loaded
-// anything but the staged code. If the folder was empty, the result is the code that wazero compiled.
-func (s *staging) loaded(metered *meter.Module) (*nativeCode, error) {
+// loaded is called when wazero has compiled the module and before its code runs. It fails if wazero has loaded anything
+// but the staged code. If the folder was empty, the result is the code that wazero compiled, whatever others have
+// written there meanwhile.
+func (s *staging) loaded(compiled wazero.CompiledModule, metered *meter.Module) (*nativeCode, error) {
 	file, err := onlyFile(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(s.dir, filepath.FromSlash(file))
-	if s.code == nil {
-		return compiledCode(path, metered)
-	}
-	stamp, ok := stampOf(path)
-	if !ok { // this system has no change times
-		content, err := os.ReadFile(path)
-		ok = err == nil && bytes.Equal(content, s.code.content)
-	}
-	if file != s.code.file || !ok || stamp != s.stamp {
+	code := s.code
+	if code == nil {
+		if code, err = compiledCode(filepath.Join(s.dir, filepath.FromSlash(file)), metered); err != nil {
+			return nil, err
+		}
+	} else if file != code.file {
 		return nil, errCodeChanged
 	}
-	return s.code, nil
+	if !isCodeOf(compiled, code.content) {
+		return nil, errCodeChanged
+	}
+	return code, nil
 }
 
 // compiledCode returns the code that wazero has left in a file.

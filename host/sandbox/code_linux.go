@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"unsafe"
 
 	"github.com/tetratelabs/wazero"
@@ -17,7 +16,7 @@ import (
 //
 // After an error the code is as before, and the plugin usable.
 func mapCode(compiled wazero.CompiledModule, dir string) error {
-	code := executableOf(compiled)
+	_, code := engineCode(compiled)
 	if len(code) == 0 {
 		return errors.New("the engine's code cannot be found")
 	}
@@ -45,27 +44,6 @@ func mapCode(compiled wazero.CompiledModule, dir string) error {
 // forgetCode unmaps the pages of a module's mapped code. Those that the plugin uses are mapped again when it uses them,
 // and those that only its initialisation used are not.
 func forgetCode(compiled wazero.CompiledModule) error {
-	return unix.Madvise(executableOf(compiled), unix.MADV_DONTNEED)
-}
-
-// executableOf returns the native code of a module, or nil if the engine keeps it elsewhere than expected. The engine
-// has an exported way to write code to a file, but none to map it. Its only module with code is the guest's; host
-// modules are shorter than a page.
-func executableOf(compiled wazero.CompiledModule) (code []byte) {
-	defer func() {
-		if recover() != nil { // reflect panics when a field is missing or of another kind
-			code = nil
-		}
-	}()
-	engine := reflect.ValueOf(compiled).Elem().FieldByName("compiledEngine").Elem().Elem()
-	for modules := engine.FieldByName("compiledModules").MapRange(); modules.Next(); {
-		executable := modules.Value().Elem().FieldByName("executable")
-		if n := executable.Len(); n > len(code) {
-			code = unsafe.Slice((*byte)(executable.UnsafePointer()), n)
-		}
-	}
-	if len(code) < unix.Getpagesize() {
-		return nil
-	}
-	return code
+	_, code := engineCode(compiled)
+	return unix.Madvise(code, unix.MADV_DONTNEED)
 }

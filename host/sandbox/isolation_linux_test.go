@@ -174,7 +174,8 @@ func TestMappedCode(t *testing.T) {
 	for _, state := range []string{"compiled", "loaded from the cache"} {
 		p := open(t, box, m)
 		expect.Must(t, p.mapped && !inMemory.mapped, "%s: the code is not mapped", state)
-		address := fmt.Sprintf("%x-", uintptr(unsafe.Pointer(unsafe.SliceData(executableOf(p.compiled)))))
+		_, code := engineCode(p.compiled)
+		address := fmt.Sprintf("%x-", uintptr(unsafe.Pointer(unsafe.SliceData(code))))
 		for range 2 {
 			got := score(p)
 			expect.That(t, got.Score == want.Score && got.Fuel == want.Fuel, "%s: %+v, want %+v", state, got, want)

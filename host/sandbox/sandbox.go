@@ -263,7 +263,7 @@ func (p *Plugin) load(ctx context.Context, metered *meter.Module, staged *stagin
 	if staged == nil {
 		return nil, nil
 	}
-	code, err := staged.loaded(metered)
+	code, err := staged.loaded(p.compiled, metered)
 	if err != nil {
 		return nil, &compileError{err}
 	}

@@ -1,0 +1,44 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"unsafe"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// isCodeOf reports whether a file of wazero's cache holds the native code that the engine has for a module: a table of
+// the functions' offsets, the length of the code, and the code.
+func isCodeOf(compiled wazero.CompiledModule, file []byte) bool {
+	offsets, code := engineCode(compiled)
+	want := make([]byte, 0, len(file))
+	for _, offset := range append(offsets, len(code)) {
+		want = binary.LittleEndian.AppendUint64(want, uint64(offset))
+	}
+	return len(code) > 0 && bytes.Contains(file, append(want, code...))
+}
+
+// engineCode returns the offsets of a module's functions and its native code, which is nil if the engine keeps them
+// elsewhere than expected. The engine has an exported way to write code to a file, but none to look at it.
+func engineCode(compiled wazero.CompiledModule) (offsets []int, code []byte) {
+	defer func() {
+		if recover() != nil { // reflect panics when a field is missing or of another kind
+			offsets, code = nil, nil
+		}
+	}()
+	engine := reflect.ValueOf(compiled).Elem().FieldByName("compiledEngine").Elem().Elem()
+	for modules := engine.FieldByName("compiledModules").MapRange(); modules.Next(); {
+		m := modules.Value().Elem()
+		if m.FieldByName("module").Elem().FieldByName("IsHostModule").Bool() {
+			continue
+		}
+		for _, offset := range m.FieldByName("functionOffsets").Seq2() {
+			offsets = append(offsets, int(offset.Int()))
+		}
+		executable := m.FieldByName("executable")
+		code = unsafe.Slice((*byte)(executable.UnsafePointer()), executable.Len())
+	}
+	return offsets, code
+}
