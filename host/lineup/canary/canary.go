@@ -173,11 +173,13 @@ func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tally.count(t.record.Pseudonym)
+	account := w.tally.count(t.record.Caller.Account, t.record.Pseudonym)
 	if layer := failure(d.Layers, layers); layer != "" {
+		account.bad++
 		return w.tally.fail(layer)
 	}
 	if d.Verdict != fused.Verdict {
+		account.bad++
 		w.tally.flips++
 		w.tally.flipped[flip{d.Type, fused.Verdict, d.Verdict}]++
 		return Flipped

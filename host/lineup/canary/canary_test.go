@@ -279,11 +279,12 @@ func TestWatchLeavesOut(t *testing.T) {
 
 // checksUntil returns after how many checks a canary is withdrawn of which every nth flips, 0 if not after 20,000.
 func checksUntil(n int, limit float64) int {
-	t := newTally()
+	t, account := newTally(), &effect{}
+	t.accounts[""] = account
 	for i := 1; i <= 20_000; i++ {
-		t.checks++
+		account.checks++
 		if i%n == 0 {
-			t.flips++
+			account.bad++
 		}
 		if t.beyond(limit) {
 			return i
@@ -314,6 +315,19 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
+// An account that looks for values near the bands does not end a canary for the others.
+func TestBeyondWithoutTheWorst(t *testing.T) {
+	t.Parallel()
+	one := newTally()
+	for i := range 2 * oneIn {
+		one.accounts[fmt.Sprint(i)] = &effect{checks: 5}
+	}
+	one.accounts["0"], one.accounts["1"] = &effect{50, 50}, &effect{40, 40}
+	expect.That(t, !one.beyond(0.01) && !one.beyond(0), "two of %d accounts end a canary", len(one.accounts))
+	one.accounts["2"] = &effect{40, 40}
+	expect.That(t, one.beyond(0.01), "three of %d accounts do not end a canary", len(one.accounts))
+}
+
 // Whatever share a canary flips, from twice its limit on, a host alone withdraws it after few wrong verdicts.
 func TestFlipsUntilWithdrawal(t *testing.T) {
 	t.Parallel()
@@ -331,11 +345,12 @@ func TestChanceRarelyWithdraws(t *testing.T) {
 	const canaries, checks, limit = 3000, 3000, 0.01
 	withdrawn := 0
 	for range canaries {
-		one := newTally()
+		one, account := newTally(), &effect{}
+		one.accounts[""] = account
 		for range checks {
-			one.checks++
+			account.checks++
 			if random.Float64() < limit {
-				one.flips++
+				account.bad++
 			}
 			if one.beyond(limit) {
 				withdrawn++
@@ -353,7 +368,7 @@ func TestCounted(t *testing.T) {
 	for i := range maxSeen + 10 {
 		value := []byte(fmt.Sprint(i))
 		expect.Must(t, !one.counted(value), "value %d was counted before", i)
-		one.count(value)
+		one.count("", value)
 		expect.Must(t, one.counted(value), "value %d was not counted", i)
 	}
 	expect.That(t, one.checks == maxSeen+10 && len(one.seen) == 10, "%d checks, %d remembered", one.checks,

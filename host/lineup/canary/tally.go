@@ -1,9 +1,11 @@
 package canary
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strings"
 
 	"assay/host/check"
@@ -17,7 +19,11 @@ type tally struct {
 	failing               map[string]int // by layer
 	seed                  maphash.Seed
 	seen                  map[uint64]struct{} // hashes of the pseudonyms of the counted values
+	accounts              map[string]*effect
 }
+
+// effect is that on one account.
+type effect struct{ checks, bad int } // bad flip or fail
 
 type flip struct {
 	t        entity.Type
@@ -26,7 +32,7 @@ type flip struct {
 
 func newTally() *tally {
 	return &tally{flipped: map[flip]int{}, failing: map[string]int{}, seed: maphash.MakeSeed(),
-		seen: map[uint64]struct{}{}}
+		seen: map[uint64]struct{}{}, accounts: map[string]*effect{}}
 }
 
 // maxSeen bounds the memory for values that were counted. Beyond it, they may be counted again.
@@ -39,12 +45,17 @@ func (t *tally) counted(pseudonym []byte) bool {
 	return seen
 }
 
-func (t *tally) count(pseudonym []byte) {
+// count counts a value of an account, which has the same verdict until the result says otherwise.
+func (t *tally) count(account string, pseudonym []byte) *effect {
 	if len(t.seen) == maxSeen {
 		clear(t.seen)
 	}
 	t.seen[maphash.Bytes(t.seed, pseudonym)] = struct{}{}
 	t.checks++
+	e := cmp.Or(t.accounts[account], &effect{})
+	e.checks++
+	t.accounts[account] = e
+	return e
 }
 
 func (t *tally) fail(layer string) Outcome {
@@ -56,6 +67,10 @@ func (t *tally) fail(layer string) Outcome {
 // doubt is the probability with which chance alone may withdraw a canary at its limit.
 const doubt = 1.0 / 1000
 
+// One in so many accounts does not count: those with the highest stakes. Whoever has a few accounts can look for values
+// near the bands, and must not end the canary for all others. With fewer accounts, all count.
+const oneIn = 20
+
 // beyond reports whether the share of checks that flip or fail is above the limit, too clearly for chance.
 //
 // Each check doubles a stake if it flips or fails, and divides it by 1 + limit in any case. As long as the share is not
@@ -63,11 +78,16 @@ const doubt = 1.0 / 1000
 // 1/1000, however long it runs (Ville's inequality), so the tally can be examined after every check. At a limit of 1%,
 // a canary that flips everything is withdrawn after 11 checks, one that flips 2% after about 1,800.
 func (t *tally) beyond(limit float64) bool {
-	bad := float64(t.flips + t.failed)
-	if limit == 0 {
-		return bad > 0
+	stakes := make([]float64, 0, len(t.accounts)) // logarithms
+	for _, e := range t.accounts {
+		stakes = append(stakes, float64(e.bad)*math.Ln2-float64(e.checks)*math.Log1p(limit))
 	}
-	return bad*math.Ln2-float64(t.checks)*math.Log1p(limit) >= -math.Log(doubt)
+	slices.Sort(stakes)
+	sum := 0.0
+	for _, s := range stakes[:len(stakes)-len(stakes)/oneIn] {
+		sum += s
+	}
+	return sum >= -math.Log(doubt) || limit == 0 && sum > 0
 }
 
 // String returns a sentence of at most 300 characters, one line.
