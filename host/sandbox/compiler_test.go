@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"assay/registry"
 	"assay/registry/expect"
 )
 
@@ -59,6 +60,7 @@ var compilers = map[string]func(in io.Reader, out io.Writer) error{
 		return json.NewEncoder(out).Encode(compileReport{File: "code", Digest: []byte("another digest")})
 	}),
 	"inspect": limited(inspect),
+	"starve":  func(in io.Reader, out io.Writer) error { return ServeLimited(in, out, starve) },
 	"hold preparations": func(in io.Reader, out io.Writer) error {
 		r := bufio.NewReader(in)
 		line, err := r.ReadBytes('\n')
@@ -101,6 +103,28 @@ func limited(run func(compileRequest, io.Writer) error) func(io.Reader, io.Write
 		go func() { <-time.After(time.Hour) }()
 		return run(request, out)
 	}
+}
+
+// starve calls a layer when the process may have little more memory, and returns the error.
+func starve(wasm []byte) any {
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		return err.Error()
+	}
+	p, err := New(Config{Instances: 1, Logger: discard()}).Open(context.Background(), m)
+	if err != nil {
+		return err.Error()
+	}
+	var pages, skipped, data uint64
+	text, err := os.ReadFile("/proc/self/statm") // proc_pid_statm(5)
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &pages, &skipped, &skipped, &skipped, &skipped, &data)
+	}
+	most := data*uint64(os.Getpagesize()) + 20<<20
+	if err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most})); err == nil {
+		_, err = p.Score(context.Background(), facts("x", ""))
+	}
+	return fmt.Sprintf("%T: %v", err, err)
 }
 
 // inspect reports what a compiler can see of its parent.

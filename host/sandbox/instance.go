@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 			in.started += c.fuel.burned()
 		}
 	}
-	if err := in.resetEntry(); err != nil {
+	if err := cmp.Or(in.memory.Starved(), in.resetEntry()); err != nil {
 		return err
 	}
 	in.restored = !p.shared

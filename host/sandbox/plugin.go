@@ -99,6 +99,9 @@ func (p *Plugin) call(ctx context.Context, in *instance, facts check.Input, trac
 		trace.began = p.clocks.wall()
 	}
 	outcome, err := in.score(ctx, c)
+	if starved := in.memory.Starved(); starved != nil {
+		err = &refusal{starved}
+	}
 	if trace != nil {
 		trace.end(in, c)
 	}

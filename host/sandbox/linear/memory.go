@@ -38,6 +38,7 @@ type Memory struct {
 	view        engineView
 	allocated   bool // by an instantiation
 	freed       bool
+	starved     error // why it did not grow, although the guest may
 }
 
 var (
@@ -75,13 +76,26 @@ func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
 }
 
 // Reallocate implements experimental.LinearMemory: the engine calls it to grow the memory. It returns nil, which makes
-// memory.grow return -1, if size exceeds the maximum or the system has no memory left.
+// memory.grow return -1, if size exceeds the maximum. It also does if the system has no memory left, see Starved.
 func (m *Memory) Reallocate(size uint64) []byte {
-	if m.freed || size > m.max || size < m.size || m.reservation.commit(size) != nil {
+	if m.freed || size > m.max || size < m.size {
+		return nil
+	}
+	if err := m.reservation.commit(size); err != nil {
+		m.starved = fmt.Errorf("growing a guest's memory to %d bytes: %w", size, err)
 		return nil
 	}
 	m.size = size
 	return m.reservation.bytes(size)
+}
+
+// Starved returns an error if the system had no memory for the guest since the last time it was asked. What the guest
+// did then depends on the load of the machine, so it must not count. A nil memory was never starved.
+func (m *Memory) Starved() (err error) {
+	if m != nil {
+		err, m.starved = m.starved, nil
+	}
+	return err
 }
 
 // Snapshot saves the current content for Restore. It must be called once, between calls of the guest. After an error
