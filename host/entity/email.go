@@ -51,11 +51,14 @@ func readEmail(text, _ string, facts Facts) (string, error) {
 		domain = to
 	}
 	provider := providers[domain]
+	if provider == "google" {
+		if user = strings.ReplaceAll(user, ".", ""); user == "" {
+			return "", refuse("has only dots before the '@'")
+		}
+		quoted = quoted && checkDotAtom(user) != nil
+	}
 	if !quoted && tag == "" {
 		user, tag = cutTag(user, provider)
-	}
-	if provider == "google" {
-		user = strings.ReplaceAll(user, ".", "")
 	}
 	if quoted {
 		user = quote(user)

@@ -100,7 +100,7 @@ func FuzzEmail(f *testing.F) {
 	for _, s := range []string{"Jane.Doe+shop@googlemail.com", `"a b"@example.com`, "shop@jane.fastmail.com",
 		"j-x@yahoo.fr",
 		"用户@例え.jp", "\u2126@example.com", "İ@example.com", "e.\u0301@gmail.com", "a.+b@x.de", `"\"\\"@x.de`, "a@b@c.de",
-		".+@x.de"} {
+		".+@x.de", `"john..smith"@gmail.com`, `"."@gmail.com`, `".j+x"@gmail.com`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) { checkParse(t, Email, raw, "") })

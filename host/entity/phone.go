@@ -56,6 +56,11 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	}
 	facts.setYes("phone.otherwise_ordinary", otherwiseOrdinary)
 	e164 := phonenumbers.Format(number, phonenumbers.E164)
+	if n := len(e164) - 1; n < minPhoneDigits {
+		return "", refuse("has fewer than %d digits", minPhoneDigits)
+	} else if n > maxPhoneDigits {
+		return "", refuse("has more than %d digits", maxPhoneDigits)
+	}
 	country := phonenumbers.GetRegionCodeForNumber(number)
 	if country == "" && !d.international && region != union && !assumed {
 		// If countries share a calling code, only the request identifies the country of an invalid number.
