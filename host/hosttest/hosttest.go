@@ -196,6 +196,17 @@ func WithinOneMonth(f func()) {
 	}
 }
 
+// NeedPostgres skips a test on a machine without Postgres.
+func NeedPostgres(t testing.TB) { postgrestest.Database(t) }
+
+// NeedClients skips a test on a machine without the programs that the guide uses.
+func NeedClients(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"pg_dump", "pg_restore", "psql"} {
+		expect.Program(t, name, "postgresql-client")
+	}
+}
+
 // NewDatabase returns a database that no host has used.
 func NewDatabase(t testing.TB) string {
 	t.Helper()

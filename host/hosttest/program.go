@@ -223,17 +223,11 @@ func build(path string, flags ...string) error {
 
 // once makes a file or folder unless it exists, while no other process does.
 func once(path string, do func() error) (err error) {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := postgrestest.Lock(path+".lock", syscall.LOCK_EX)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return err
-	}
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}

@@ -45,8 +45,8 @@ func newWorld() world {
 	w.deliver(gone, 1)
 	tombstone := audit.Pseudonym(keys.Erased, []byte("c"), "ref", gone.Ref)
 	*gone = Record{Kind: "erased", Leaf: gone.leaf()}
-	w.AddErasure(Erasure{Account: "c", Type: "domain", Value: "erased.example.com", Began: at(10), Ended: at(11),
-		Done: true})
+	Add(w.History, &w.Erasures, Erasure{Account: "c", Type: "domain", Value: "erased.example.com", Began: at(10),
+		Ended: at(11), Done: true})
 	w.Erased = []ErasedRecord{{Seq: 9, Erasure: 10, Leaf: gone.Leaf, Ref: tombstone}}
 	w.ErasedChecks = []ErasedChecks{{Seq: 10, Checks: 1}}
 	w.Records = append(w.Records, Record{Kind: "erasure", At: "12:00", Ref: "erasure_1", Account: "c"})
@@ -54,12 +54,12 @@ func newWorld() world {
 	w.Records = append(w.Records, Record{Kind: "lineup", Revision: 7, Digest: []byte("digest")})
 	w.call("a", 20, 401, "", "eleven.example.com")
 	w.Calls[len(w.Calls)-1].Key = "old key"
-	w.AddRevocation(Revocation{Key: "old key", Began: at(18), Done: at(19)})
+	Add(w.History, &w.Revocations, Revocation{Key: "old key", Began: at(18), Done: at(19)})
 	// A host whose clock is ahead refuses a rotated key before its time.
 	w.WrongClock = map[int]bool{3: true}
 	w.call("a", 22, 401, "", "twelve.example.com")
 	w.Calls[len(w.Calls)-1].Key, w.Calls[len(w.Calls)-1].Host = "rotated key", 3
-	w.AddRevocation(Revocation{Key: "rotated key", Began: at(30), Done: at(30), Rotated: at(21)})
+	Add(w.History, &w.Revocations, Revocation{Key: "rotated key", Began: at(30), Done: at(30), Rotated: at(21)})
 	w.derive()
 	return w
 }
@@ -84,7 +84,7 @@ func (w *world) call(account string, second, status int, verdict string, domains
 				Timestamp: r.At, Ref: r.Ref})
 		}
 	}
-	w.AddCall(c)
+	Add(w.History, &w.Calls, c)
 }
 
 // derive sets what follows from the records: the chain, quotas, events and the graph.
@@ -159,8 +159,8 @@ func (w *world) chain() {
 func (w *world) deliver(r *Record, sequence int64) {
 	body := fmt.Sprintf(`{"event":%q,"timestamp":%q,"data":{"verdict":%q,"type":"domain","score":%d,"ref":%q}}`,
 		eventName(r.Verdict), r.At, strings.ToUpper(r.Verdict), r.Score, r.Ref)
-	w.AddDelivery(Delivery{Account: r.Account, Ref: r.Ref, Event: eventName(r.Verdict), Sequence: sequence, Body: body,
-		Signed: true})
+	Add(w.History, &w.Deliveries, Delivery{Account: r.Account, Ref: r.Ref, Event: eventName(r.Verdict),
+		Sequence: sequence, Body: body, Signed: true})
 }
 
 func TestNoDifferences(t *testing.T) {
@@ -231,7 +231,7 @@ func TestDifferences(t *testing.T) {
 			"chk_9 was answered and is not recorded"},
 		"a record outlives its erasure": {func(w *world) {
 			e := Erasure{Account: "a", Type: "domain", Value: "one.example.com", Began: at(5), Ended: at(6), Done: true}
-			w.AddErasure(e)
+			Add(w.History, &w.Erasures, e)
 		}, "chk_1 was erased, and its record is still there"},
 		"a check without an outcome was erased with others": {func(w *world) {
 			w.call("c", 13, 0, "", "other.example.com")
@@ -264,7 +264,7 @@ func TestDifferences(t *testing.T) {
 		"an event was delivered with different bodies": {func(w *world) {
 			d := w.Deliveries[1]
 			d.Body += " "
-			w.AddDelivery(d)
+			Add(w.History, &w.Deliveries, d)
 		}, "with different content"},
 		"an event was delivered with another score": {func(w *world) {
 			w.Deliveries[1].Body = strings.Replace(w.Deliveries[1].Body, "95", "94", 1)

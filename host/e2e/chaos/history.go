@@ -78,14 +78,12 @@ type History struct {
 	Deliveries  []Delivery
 }
 
-func add[T any](h *History, to *[]T, observed T) {
+// Add adds what was observed to one of the history's lists.
+func Add[T any](h *History, to *[]T, observed T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*to = append(*to, observed)
 }
-
-// AddCall adds a call.
-func (h *History) AddCall(c *Call) { add(h, &h.Calls, c) }
 
 // Since returns the calls that ended at a time or later.
 func (h *History) Since(t time.Time) (calls []*Call) {
@@ -110,12 +108,3 @@ func (h *History) Count(status int) (n int) {
 	}
 	return n
 }
-
-// AddErasure adds an erasure.
-func (h *History) AddErasure(e Erasure) { add(h, &h.Erasures, e) }
-
-// AddRevocation adds a revocation.
-func (h *History) AddRevocation(r Revocation) { add(h, &h.Revocations, r) }
-
-// AddDelivery adds a delivery.
-func (h *History) AddDelivery(d Delivery) { add(h, &h.Deliveries, d) }

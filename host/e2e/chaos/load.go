@@ -169,7 +169,7 @@ func (l *Load) Check(ctx context.Context, client *Client, items ...Item) *Call {
 	if c.Results = answer.Results; c.Status == http.StatusOK && len(items) == 1 {
 		c.Results = []Result{answer.Result}
 	}
-	l.history.AddCall(c)
+	Add(l.history, &l.history.Calls, c)
 	return c
 }
 
@@ -180,7 +180,7 @@ func (l *Load) Erase(ctx context.Context, client *Client, item Item) {
 	status, _ := l.Post(ctx, rand.IntN(l.hosts), secret, "/gdpr/erase", "",
 		map[string]string{item.Type: item.Value}, &struct{}{})
 	e.Ended, e.Done = time.Now(), status == http.StatusOK
-	l.history.AddErasure(e)
+	Add(l.history, &l.history.Erasures, e)
 }
 
 // Post makes a request and decodes the answer, if there is one. Without an answer the status is 0. A request that was
@@ -225,8 +225,8 @@ func (h *History) Receiver(secret func(account string) string) http.Handler {
 		mac := hmac.New(sha256.New, []byte(secret(account)))
 		mac.Write(body)
 		sequence, _ := strconv.ParseInt(r.Header.Get("X-Service-Sequence"), 10, 64)
-		h.AddDelivery(Delivery{Account: account, Ref: ref, Event: r.Header.Get("X-Service-Event"), Sequence: sequence,
-			Body:   string(body),
+		Add(h, &h.Deliveries, Delivery{Account: account, Ref: ref, Event: r.Header.Get("X-Service-Event"),
+			Sequence: sequence, Body: string(body),
 			Signed: r.Header.Get("X-Service-Signature") == "sha256="+hex.EncodeToString(mac.Sum(nil))})
 		sum := fnv.New32()
 		_, _ = io.WriteString(sum, ref)

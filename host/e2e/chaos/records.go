@@ -8,14 +8,10 @@ import (
 
 // records compares each record of a check with the clients' history.
 func (c *checker) records() {
-	chains := map[int]bool{}
-	for _, head := range c.state.Heads {
-		chains[head.Chain] = true
-	}
 	refs := map[string]bool{}
 	for i := range c.state.Records {
 		r := &c.state.Records[i]
-		if !chains[r.Chain] {
+		if !slices.ContainsFunc(c.state.Heads, func(h Head) bool { return h.Chain == r.Chain }) {
 			c.differ("record %d belongs to chain %d, which has no head", r.Seq, r.Chain)
 		}
 		if r.Ref != "" && refs[r.Ref] {

@@ -3,9 +3,10 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"assay/registry/fault"
 )
 
 // State is the content of a database. Its fields are exported so that tests of the checker can alter them.
@@ -99,19 +100,20 @@ type Edge struct {
 }
 
 // Read reads the state of a database, in one snapshot.
-func Read(ctx context.Context, url string) (*State, error) {
+func Read(ctx context.Context, url string) (s *State, err error) {
+	defer fault.WrapAll(&err, "reading the database")
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the database: %w", err)
+		return nil, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
-		return nil, fmt.Errorf("reading the database: %w", err)
+		return nil, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	s := &State{}
-	err = errors.Join(read(ctx, tx, &s.Accounts, `SELECT id, salt, quota,
+	s = &State{}
+	return s, errors.Join(read(ctx, tx, &s.Accounts, `SELECT id, salt, quota,
 			EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = a.id) FROM accounts AS a`),
 		read(ctx, tx, &s.Heads, "SELECT chain, seq, hash FROM audit_heads ORDER BY chain"),
 		read(ctx, tx, &s.Records, `SELECT chain, seq, kind, CASE WHEN nonce IS NULL THEN '' ELSE
@@ -130,10 +132,6 @@ func Read(ctx context.Context, url string) (*State, error) {
 			FROM graph_edges AS g LEFT JOIN accounts AS a ON graph_account(a.id) = g.account`),
 		tx.QueryRow(ctx, "SELECT count(*) FROM graph_contributions").Scan(&s.Waiting),
 		tx.QueryRow(ctx, "SELECT count(*) FROM graph_unreadable").Scan(&s.Damaged))
-	if err != nil {
-		return nil, fmt.Errorf("reading the database: %w", err)
-	}
-	return s, nil
 }
 
 // read appends the rows of a query, whose columns are in the order of the fields of T.

@@ -21,6 +21,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
@@ -51,7 +52,7 @@ func TestErasedMeansErased(t *testing.T) {
 		_ = os.Chmod(at, 0o711) // Postgres may run as another user
 	}
 	cluster := expect.Value(postgres.Open(t.Context(), postgres.Config{Dir: clusterAt, Offline: true}))(t)
-	files := hosttest.ClusterDir(t, clusterAt)
+	files := postgrestest.ClusterDir(clusterAt)
 	t.Cleanup(func() {
 		_ = cluster.Close(context.Background())
 		_ = os.RemoveAll(files)

@@ -24,6 +24,7 @@ import (
 	"assay/host/installation"
 	"assay/host/server"
 	"assay/host/store/postgres"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/expect"
@@ -210,7 +211,7 @@ func (r *chaosRun) startPostgres() {
 }
 
 // data returns the folder of the cluster.
-func (r *chaosRun) data() string { return filepath.Join(hosttest.ClusterDir(r.T, r.dir), "postgres") }
+func (r *chaosRun) data() string { return filepath.Join(postgrestest.ClusterDir(r.dir), "postgres") }
 
 // openPostgres starts Postgres, or waits for it if it is starting.
 func (r *chaosRun) openPostgres() {
@@ -265,7 +266,7 @@ func (r *chaosRun) changeKeys(ctx context.Context) {
 			revocation.Done = time.Now()
 		}
 	}
-	r.history.AddRevocation(revocation)
+	chaos.Add(r.history, &r.history.Revocations, revocation)
 }
 
 // privateClient returns an account whose plan includes the privacy endpoints.

@@ -132,7 +132,7 @@ func TestFirstRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
-		if location := hosttest.ClusterDir(t, dir); location != dir {
+		if location := postgrestest.ClusterDir(dir); location != dir {
 			expect.NoError(t, os.RemoveAll(location))
 		}
 	})
@@ -164,7 +164,7 @@ func TestFirstRun(t *testing.T) {
 	expect.That(t, len(reports) == 3 && !wrong && reports[0].Records >= int64(len(cases)+1), "audit verify: %+v",
 		reports)
 	again.Stop(t, syscall.SIGTERM)
-	_, err := os.Stat(filepath.Join(hosttest.ClusterDir(t, dir), "postgres", "postmaster.pid"))
+	_, err := os.Stat(filepath.Join(postgrestest.ClusterDir(dir), "postgres", "postmaster.pid"))
 	expect.Error(t, "the number of Postgres's process after the stop", err, fs.ErrNotExist)
 }
 

@@ -20,6 +20,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/cli"
 	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/expect"
@@ -122,7 +123,7 @@ func TestBackupAndRestore(t *testing.T) {
 	expect.NoError(t, os.Rename(filepath.Join(dir, "checkpoints"), later))
 	dir = filepath.Join(t.TempDir(), "data")
 	t.Cleanup(func() {
-		if location := hosttest.ClusterDir(t, dir); location != dir {
+		if location := postgrestest.ClusterDir(dir); location != dir {
 			expect.NoError(t, os.RemoveAll(location))
 		}
 	})

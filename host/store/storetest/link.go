@@ -67,11 +67,8 @@ func (l *link) passReplies() {
 			return
 		}
 		l.proxy.delay()
-		if l.proxy.silenced(l.era) || l.proxy.drops(message) {
+		if l.proxy.drops(l.era, message) {
 			continue
-		}
-		if message[0] == 'N' {
-			l.proxy.noticed(message[5:])
 		}
 		l.mu.Lock()
 		now, h := l.fate, l.hold

@@ -53,7 +53,7 @@ log_disconnections = 0
 `, server.Hostname(), server.Port(), server.User.Username(), password, dir)
 	expect.NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
 	t.Cleanup(func() {
-		p.stop()
+		p.Kill()
 		expect.Error(t, "removing the folder", os.RemoveAll(dir), nil)
 		if t.Failed() {
 			lines := bytes.SplitAfter(p.log.Bytes(), []byte("\n"))
@@ -76,9 +76,8 @@ func (p *Pooler) URL(t testing.TB, target string) string {
 // Restart kills the pooler, with all its connections, and starts it again.
 func (p *Pooler) Restart(t testing.TB) {
 	t.Helper()
-	path := p.cmd.Path
-	p.stop()
-	p.start(t, path)
+	p.Kill()
+	p.start(t, p.cmd.Path)
 }
 
 func (p *Pooler) start(t testing.TB, path string) {
@@ -103,15 +102,12 @@ func (p *Pooler) start(t testing.TB, path string) {
 
 // Crashed kills the pooler, and reports whether it had ended by itself.
 func (p *Pooler) Crashed() bool {
-	p.stop()
-	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return status.Signal() != syscall.SIGKILL
+	p.Kill()
+	return p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL
 }
 
 // Kill kills the pooler, with all its connections.
-func (p *Pooler) Kill() { p.stop() }
-
-func (p *Pooler) stop() {
+func (p *Pooler) Kill() {
 	if p.cmd.Process == nil {
 		return
 	}

@@ -43,10 +43,11 @@ type Proxy struct {
 	down   bool                      // accepts no connections
 	open   map[net.Conn]bool
 	hold   *hold
-	slow   time.Duration // delay of each message
-	silent bool          // nothing is delivered
-	era    int           // number of silences that have ended
-	deaf   bool          // notifications are dropped
+	silent bool // nothing is delivered
+	era    int  // number of silences that have ended
+
+	slow atomic.Int64 // delay of each message
+	deaf atomic.Bool  // notifications are dropped
 }
 
 // hold is set by HoldBack.
@@ -150,14 +151,6 @@ func (p *Proxy) OnNotice(call func(notice []byte)) {
 	p.notice = call
 }
 
-func (p *Proxy) noticed(notice []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.notice != nil {
-		p.notice(notice)
-	}
-}
-
 // HoldBack holds back statements that match or, if reply is not nil, matching messages of their replies until
 // Disconnect. The channel is closed when the first has arrived.
 func (p *Proxy) HoldBack(statement func(string) bool, reply func([]byte) bool) (reached <-chan struct{}) {
@@ -189,19 +182,12 @@ func (p *Proxy) Disconnect() {
 }
 
 // Slow delays each message in both directions. 0 ends the delays.
-func (p *Proxy) Slow(delay time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.slow = delay
-}
+func (p *Proxy) Slow(delay time.Duration) { p.slow.Store(int64(delay)) }
 
 // delay waits for as long as Slow demands.
 func (p *Proxy) delay() {
-	p.mu.Lock()
-	d := p.slow
-	p.mu.Unlock()
-	if d > 0 {
-		<-time.After(d)
+	if d := p.slow.Load(); d > 0 {
+		<-time.After(time.Duration(d))
 	}
 }
 
@@ -217,17 +203,20 @@ func (p *Proxy) Silence(on bool) {
 }
 
 // DropNotifications drops the notifications of the server (LISTEN), or no longer. Everything else passes.
-func (p *Proxy) DropNotifications(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.deaf = on
-}
+func (p *Proxy) DropNotifications(on bool) { p.deaf.Store(on) }
 
-// drops reports whether a message of the server is dropped.
-func (p *Proxy) drops(message []byte) bool {
+// drops reports whether a message of the server on a connection of an era is dropped. If not, and it is a notice, it
+// calls the function of OnNotice.
+func (p *Proxy) drops(era int, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.deaf && message[0] == 'A'
+	if p.silent || p.era != era || p.deaf.Load() && message[0] == 'A' {
+		return true
+	}
+	if message[0] == 'N' && p.notice != nil {
+		p.notice(message[5:])
+	}
+	return false
 }
 
 // silenced reports whether a connection that was opened in the given era is silent.

@@ -38,9 +38,7 @@ func NewRing(letter byte, later ...time.Time) *keyring.Ring {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "secret")
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{letter}, 32))
-	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-		panic(err)
-	}
+	err = os.WriteFile(file, []byte(secret), 0o600)
 	for _, from := range later {
 		err = errors.Join(err, keyring.AddGeneration(file, from))
 	}

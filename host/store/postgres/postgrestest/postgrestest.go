@@ -101,21 +101,17 @@ func keepBusy() error {
 
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
 // first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
-func Prepare(fn func(ctx context.Context, url string) error) { databases.setPrepare(fn, nil) }
+func Prepare(fn func(ctx context.Context, url string) error) { PrepareOnce(nil, fn) }
 
 // PrepareOnce is Prepare for what takes long: fn runs once for all test processes whose content is the same. content
 // returns lower-case letters and digits that name what fn makes; it is called before fn.
 func PrepareOnce(content func() (string, error), fn func(ctx context.Context, url string) error) {
-	databases.setPrepare(fn, content)
-}
-
-func (s *server) setPrepare(fn func(ctx context.Context, url string) error, content func() (string, error)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.begun || s.prepare != nil {
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	if databases.begun || databases.prepare != nil {
 		panic("postgrestest: Prepare called twice, or after Database")
 	}
-	s.prepare, s.content = fn, content
+	databases.prepare, databases.content = fn, content
 }
 
 // Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
@@ -211,7 +207,7 @@ func (s *server) fill() (err error) {
 	if err != nil {
 		return err
 	}
-	filling, err := lock(filepath.Join(s.shared.dir, "tests.template"), syscall.LOCK_EX)
+	filling, err := Lock(filepath.Join(s.shared.dir, "tests.template"), syscall.LOCK_EX)
 	if err != nil {
 		return err
 	}

@@ -66,13 +66,13 @@ func join() (s *shared, err error) {
 	if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 		return nil, err
 	}
-	starting, err := lock(filepath.Join(dir, "tests.start"), syscall.LOCK_EX)
+	starting, err := Lock(filepath.Join(dir, "tests.start"), syscall.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, starting.Close()) }()
 	users := filepath.Join(dir, "tests.users")
-	other, err := lock(users, syscall.LOCK_EX|syscall.LOCK_NB)
+	other, err := Lock(users, syscall.LOCK_EX|syscall.LOCK_NB)
 	alone := err == nil
 	switch {
 	case alone:
@@ -89,7 +89,7 @@ func join() (s *shared, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startBound)
 	defer cancel()
 	s = &shared{dir: dir}
-	if s.using, err = lock(users, syscall.LOCK_SH); err != nil {
+	if s.using, err = Lock(users, syscall.LOCK_SH); err != nil {
 		return nil, err
 	}
 	if err := s.watch(dir); err != nil {
@@ -111,16 +111,14 @@ func join() (s *shared, err error) {
 	return s, nil
 }
 
-// lock opens a file and locks it (how is of flock(2)). The lock ends when the file is closed, or with the process.
-func lock(path string, how int) (*os.File, error) {
+// Lock opens a file and locks it (how is of flock(2)). The lock ends when the file is closed, or with the process.
+func Lock(path string, how int) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = syscall.Flock(int(file.Fd()), how); !errors.Is(err, syscall.EINTR) {
-			break
-		}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(file.Fd()), how)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -128,8 +126,8 @@ func lock(path string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// home returns the folder that holds the cluster of dir.
-func home(dir string) string {
+// ClusterDir returns the folder that holds the private Postgres of a data directory.
+func ClusterDir(dir string) string {
 	if elsewhere, err := os.ReadFile(filepath.Join(dir, "postgres.location")); err == nil {
 		return strings.TrimSpace(string(elsewhere))
 	}
@@ -138,7 +136,7 @@ func home(dir string) string {
 
 // crashed reports whether the cluster's Postgres ended without being stopped, as it does with the machine.
 func crashed(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(home(dir), "postgres", "postmaster.pid"))
+	text, err := os.ReadFile(filepath.Join(ClusterDir(dir), "postgres", "postmaster.pid"))
 	if err != nil {
 		return false
 	}
@@ -149,7 +147,7 @@ func crashed(dir string) bool {
 
 // remove removes the cluster of dir.
 func remove(dir string) error {
-	err := os.RemoveAll(filepath.Join(home(dir), "postgres"))
+	err := os.RemoveAll(filepath.Join(ClusterDir(dir), "postgres"))
 	for _, name := range []string{"postgres.json", "postgres.location"} {
 		if gone := os.Remove(filepath.Join(dir, name)); !errors.Is(gone, fs.ErrNotExist) {
 			err = errors.Join(err, gone)
