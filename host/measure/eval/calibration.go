@@ -23,25 +23,17 @@ type Reliability struct {
 
 const calibrationBins = 10
 
-// calibrate compares scores (0 to 100) with labels. A prevalence other than 0 reweights the rows to that share of
-// malicious ones, because labelled files contain more of them than production.
-func calibrate(scores []float64, malicious []bool, prevalence float64) Calibration {
-	positives := 0
-	for _, m := range malicious {
-		if m {
-			positives++
-		}
-	}
-	share := float64(positives) / float64(len(malicious))
+// calibrate compares scores (0 to 100) with labels, of which a share is malicious. A prevalence other than 0 reweights
+// the rows to that share of malicious ones, because labelled files contain more of them than production.
+func calibrate(scores []float64, malicious []bool, share, prevalence float64) Calibration {
 	maliciousWeight, benignWeight := 1.0, 1.0
 	if prevalence > 0 && share > 0 && share < 1 {
 		maliciousWeight, benignWeight, share = prevalence/share, (1-prevalence)/(1-share), prevalence
 	}
-	type sums struct {
+	var bins [calibrationBins]struct {
 		n                           int
 		weight, predicted, observed float64
 	}
-	var bins [calibrationBins]sums
 	brier, total := 0.0, 0.0
 	for i, s := range scores {
 		weight, label := benignWeight, 0.0
@@ -65,9 +57,7 @@ func calibrate(scores []float64, malicious []bool, prevalence float64) Calibrati
 			r.To = 100
 		}
 		r.Predicted, r.Observed = Number(b.predicted/b.weight), Number(b.observed/b.weight)
-		if b.n > 0 {
-			ece += math.Abs(b.predicted - b.observed)
-		}
+		ece += math.Abs(b.predicted - b.observed)
 		c.Bins = append(c.Bins, r)
 	}
 	c.ECE = Number(ece / total)

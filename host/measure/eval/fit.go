@@ -96,7 +96,7 @@ func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitTyp
 	if err != nil {
 		return nil, err
 	}
-	f := &FitType{Type: t, N: len(rows), Weights: make([]float64, len(lineup.Layers)), Kept: []string{},
+	f := &FitType{Type: t, N: len(rows), Positives: s.labels[true], Weights: make([]float64, len(lineup.Layers)), Kept: []string{},
 		Binding: []string{}, Broken: []string{}}
 	best := s.fitWithin()
 	unlimited := best
@@ -132,9 +132,6 @@ func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitTyp
 	}
 	for i, r := range rows {
 		labels[i] = r.Malicious
-		if r.Malicious {
-			f.Positives++
-		}
 	}
 	f.Before = scoreAll(func(i int) float64 { return lineup.logOdds(rows[i], -1) })
 	f.Free = scoreAll(func(i int) float64 { return s.patterns[s.patternOf[i]].logOdds(unlimited.x) })
@@ -154,13 +151,14 @@ type sample struct {
 	low, high []float64 // bounds of the coefficients
 	limits    []limit
 	patterns  []weightedCase
-	patternOf []int // index of each row's pattern
-	counts    []int // number of rows with each pattern
+	patternOf []int        // index of each row's pattern
+	counts    []int        // number of rows with each pattern
+	labels    map[bool]int // number of malicious and of other rows
 }
 
 func newSample(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*sample, error) {
 	s := &sample{lineup: lineup, options: o, rows: rows, current: []float64{lineup.Bias[t]}, low: []float64{-MaxWeight},
-		high: []float64{MaxWeight}}
+		high: []float64{MaxWeight}, labels: map[bool]int{}}
 	for i, l := range lineup.Layers {
 		if slices.Contains(l.Types, t) {
 			s.layers = append(s.layers, i)
@@ -178,7 +176,7 @@ func newSample(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*samp
 	for _, l := range lineup.Limits[t] {
 		s.limits = append(s.limits, l.within(s.layers))
 	}
-	labels, index := map[bool]int{}, map[string]int{}
+	index := map[string]int{}
 	for _, r := range rows {
 		key := []byte(fmt.Sprint(r.Malicious))
 		features := make([]float64, len(s.layers))
@@ -195,9 +193,9 @@ func newSample(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*samp
 		}
 		s.patternOf = append(s.patternOf, p)
 		s.counts[p]++
-		labels[r.Malicious]++
+		s.labels[r.Malicious]++
 	}
-	if labels[true] == 0 || labels[false] == 0 {
+	if s.labels[true] == 0 || s.labels[false] == 0 {
 		return nil, fmt.Errorf("fitting weights: the %s rows all have the same label", t)
 	}
 	return s, nil

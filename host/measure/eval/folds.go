@@ -43,13 +43,13 @@ func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, b
 	for _, f := range slices.SortedFunc(maps.Keys(members), func(a, b fold) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.part, b.part))
 	}) {
-		out, letters := map[int]bool{}, map[string]bool{}
+		letters := map[string]bool{}
 		for _, i := range members[f] {
-			out[i], letters[s.rows[i].letters] = true, true
+			letters[s.rows[i].letters] = true
 		}
 		counts := slices.Clone(s.counts)
 		for i, r := range s.rows {
-			if out[i] || letters[r.letters] {
+			if letters[r.letters] {
 				counts[s.patternOf[i]]--
 			}
 		}
@@ -63,37 +63,25 @@ func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, b
 
 // sourcesToHoldOut reports which sources leave enough rows of both labels, and rows of each category, when held out.
 func (s *sample) sourcesToHoldOut() map[string]bool {
-	total, bySource := map[bool]int{}, map[string]map[bool]int{}
+	canHoldOut, counts := map[string]bool{}, map[groupKey]int{}
+	only := map[string]string{} // the source of each category; "" if there are several
 	for _, r := range s.rows {
-		total[r.Malicious]++
-		if bySource[r.Source] == nil {
-			bySource[r.Source] = map[bool]int{}
-		}
-		bySource[r.Source][r.Malicious]++
-	}
-	sources := map[string]map[string]bool{} // by category
-	for _, r := range s.rows {
-		if sources[r.Category] == nil {
-			sources[r.Category] = map[string]bool{}
-		}
-		sources[r.Category][r.Source] = true
-	}
-	canHoldOut := map[string]bool{}
-	for source := range bySource {
-		canHoldOut[source] = source != ""
-	}
-	for category, of := range sources {
-		if category != "" && len(of) == 1 {
-			for source := range of {
-				canHoldOut[source] = false // nothing would be known of the category
-			}
+		canHoldOut[r.Source] = r.Source != ""
+		counts[groupKey{r.Source, r.Malicious}]++
+		if source, known := only[r.Category]; !known || source == r.Source {
+			only[r.Category] = r.Source
+		} else {
+			only[r.Category] = ""
 		}
 	}
-	for source, counts := range bySource {
-		for label, n := range counts {
-			if float64(total[label]-n) < minRemaining*float64(total[label]) {
-				canHoldOut[source] = false
-			}
+	for category, source := range only {
+		if category != "" {
+			canHoldOut[source] = false // nothing would be known of the category
+		}
+	}
+	for of, n := range counts {
+		if total := s.labels[of.malicious]; float64(total-n) < minRemaining*float64(total) {
+			canHoldOut[of.name] = false
 		}
 	}
 	return canHoldOut

@@ -84,9 +84,9 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	for _, s := range all {
 		if s.Invalid == "" {
 			rows = append(rows, s)
-			continue
+		} else {
+			r.Invalid.add(s)
 		}
-		r.Invalid.add(s)
 	}
 	labels, scores, logOdds := make([]bool, len(rows)), make([]float64, len(rows)), make([]float64, len(rows))
 	for i, s := range rows {
@@ -96,19 +96,18 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 			r.Unknown++
 		}
 		if s.Malicious {
-			r.Positives++
 			r.Histogram.Malicious[s.Score]++
 		} else {
 			r.Histogram.Benign[s.Score]++
 		}
 	}
-	r.N = len(rows)
 	r.curve = NewCurve(scores, labels)
+	r.N, r.Positives = len(rows), r.curve.malicious
 	r.Figures = figures(r.curve, lineup.Bands)
 	intervals := r.curve.Bootstrap(onePct, tenthPct)
 	r.Interval1, r.Interval01 = intervals[0], intervals[1]
 	r.Unrounded = figures(NewCurve(logOdds, labels), check.Bands{})
-	r.Calibration = calibrate(scores, labels, o.Prevalence)
+	r.Calibration = calibrate(scores, labels, float64(r.Positives)/float64(r.N), o.Prevalence)
 	for i, l := range lineup.Layers {
 		if slices.Contains(l.Types, t) {
 			r.Layers = append(r.Layers, measureLayer(lineup, t, i, rows, labels))
@@ -225,20 +224,22 @@ func share(k, n int) Number {
 	return Number(float64(k) / float64(n))
 }
 
+// groupKey names the rows with one label and, for instance, one source.
+type groupKey struct {
+	name      string
+	malicious bool
+}
+
 // groups returns the figures of rows by name and label: malicious groups first, in ascending order of recall, then
 // benign ones, in descending order of false positives. Rows without a name are excluded.
 func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scored) string) []Group {
-	type key struct {
-		name      string
-		malicious bool
-	}
 	type counts struct {
 		verdicts
 		flagged, scores int
 	}
-	byKey := map[key]*counts{}
+	byKey := map[groupKey]*counts{}
 	for _, s := range rows {
-		k := key{name(s), s.Malicious}
+		k := groupKey{name(s), s.Malicious}
 		if k.name == "" {
 			continue
 		}

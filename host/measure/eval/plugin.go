@@ -101,15 +101,13 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	labels, alone := make([]bool, len(rows)), make([]float64, len(rows))
 	for i, s := range rows {
 		labels[i], alone[i] = s.Malicious, float64(s.layers[last].score)
-		if s.Malicious {
-			r.Positives++
-		}
 	}
-	if r.N = len(rows); r.Positives == 0 || r.Positives == r.N {
+	r.curves.alone = NewCurve(alone, labels)
+	r.N, r.Positives = len(rows), r.curves.alone.malicious
+	if r.Positives == 0 || r.Positives == r.N {
 		m.warn("%s: nothing can be measured, because there are no rows of both labels", t)
 		return nil
 	}
-	r.curves.alone = NewCurve(alone, labels)
 	r.Alone = figures(r.curves.alone, check.Bands{})
 	m.fitting(string(t) + " without the layer")
 	base, err := fitType(m.without, t, rows, m.options)
@@ -327,13 +325,9 @@ func correlation(rows []*Scored, a, b int, sameLabel bool) Number {
 func pluginGroups(
 	rows []*Scored, plugin int, r *PluginType, without, with []float64, atLeast int, name func(*Scored) string,
 ) []PluginGroup {
-	type key struct {
-		name      string
-		malicious bool
-	}
-	members := map[key][]int{}
+	members := map[groupKey][]int{}
 	for i, s := range rows {
-		if k := (key{name(s), s.Malicious}); k.name != "" {
+		if k := (groupKey{name(s), s.Malicious}); k.name != "" {
 			members[k] = append(members[k], i)
 		}
 	}
