@@ -4,9 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -41,23 +39,23 @@ func NewLayers(rows []eval.Row) (*Layers, error) {
 	return &Layers{strings.TrimSpace(string(root)), values.String()}, nil
 }
 
-// Score returns a layer's score of each row, and whether the row is valid. data has the contents of files of the layer
-// to replace, by name.
-func (l *Layers) Score(layer string, data map[string]string) (scores []int, valid []bool, err error) {
+// Score returns a layer's score of each row, or nil for an invalid one. data has the contents of files of the layer to
+// replace, by name.
+func (l *Layers) Score(layer string, data map[string]string) (scores []*int, err error) {
 	defer fault.WrapAll(&err, "running layer %s", layer)
 	folder, err := os.MkdirTemp("", "assay-train-")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer os.RemoveAll(folder)
 	source := filepath.Join(l.root, "plugins", layer)
 	text, err := os.ReadFile(filepath.Join(source, "manifest.json"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	manifest, err := registry.ParseManifest(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	files, replaced := map[string]string{"main.go": layerMain}, map[string]string{}
 	maps.Copy(files, data)
@@ -65,42 +63,39 @@ func (l *Layers) Score(layer string, data map[string]string) (scores []int, vali
 		path := filepath.Join(folder, name)
 		replaced[filepath.Join(source, name)] = path
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	document, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list, program := filepath.Join(folder, "overlay.json"), filepath.Join(folder, layer)
 	if err := os.WriteFile(list, document, 0o600); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := l.Command("", "go", "build", "-overlay", list, "-o", program, "./plugins/"+layer); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	output, err := l.Command(l.values, program)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	lowest, highest := manifest.Range()
-	for lines := json.NewDecoder(bytes.NewReader(output)); ; {
+	for lines := json.NewDecoder(bytes.NewReader(output)); lines.More(); {
 		var points *int // null for an invalid value
-		if err := lines.Decode(&points); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, nil, err
+		if err := lines.Decode(&points); err != nil {
+			return nil, err
 		}
-		score := 0
 		if points != nil {
-			score = min(max(*points, lowest), highest)
+			*points = min(max(*points, lowest), highest)
 		}
-		scores, valid = append(scores, score), append(valid, points != nil)
+		scores = append(scores, points)
 	}
 	if want := strings.Count(l.values, "\n"); len(scores) != want {
-		return nil, nil, fmt.Errorf("%d results for %d rows", len(scores), want)
+		return nil, fmt.Errorf("%d results for %d rows", len(scores), want)
 	}
-	return scores, valid, nil
+	return scores, nil
 }
 
 // Command runs a program in the module's folder and returns its output.

@@ -75,6 +75,16 @@ func Logistic(x float64) float64 {
 	return 1 / (1 + e)
 }
 
+// WriteFiles writes learned data to a folder: the contents of files by name.
+func WriteFiles[Text string | []byte](folder string, files map[string]Text) error {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing learned data: %w", err)
+		}
+	}
+	return nil
+}
+
 // WriteWords writes words in lines of at most 120 bytes. Each word is followed by a space or a line end.
 func WriteWords(out io.Writer, words []string) error {
 	var text strings.Builder

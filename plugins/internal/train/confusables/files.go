@@ -26,41 +26,42 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 		return nil, fmt.Errorf("reading confusables.txt: there is no version line")
 	}
 	d.version = version[1]
-	return d, cmp.Or(eachLine("confusables.txt", confusables, 3, func(first, _ rune, fields []string) error {
+	return d, cmp.Or(eachLine("confusables.txt", confusables, 3, func(r rune, fields []string) error {
 		target := ""
 		for code := range strings.FieldsSeq(fields[1]) {
-			r, err := strconv.ParseUint(code, 16, 32)
+			to, err := codePoint(code)
 			if err != nil {
-				return fmt.Errorf("%q is not a code point", code)
+				return err
 			}
-			target += string(rune(r))
+			target += string(to)
 		}
-		d.prototypes[first] = target
+		d.prototypes[r] = target
 		return nil
-	}), eachLine("IdentifierStatus.txt", status, 2, func(first, last rune, fields []string) error {
-		for r := first; r <= last; r++ {
-			d.allowed[r] = fields[1] == "Allowed"
-		}
+	}), eachLine("IdentifierStatus.txt", status, 2, func(r rune, fields []string) error {
+		d.allowed[r] = fields[1] == "Allowed"
 		return nil
-	}), eachLine("Scripts.txt", scripts, 2, func(first, last rune, fields []string) error {
-		if fields[1] == "Common" || fields[1] == "Inherited" {
-			return nil
-		}
-		for r := first; r <= last; r++ {
+	}), eachLine("Scripts.txt", scripts, 2, func(r rune, fields []string) error {
+		if fields[1] != "Common" && fields[1] != "Inherited" {
 			d.scripts[r] = []string{fields[1]}
 		}
 		return nil
-	}), eachLine("ScriptExtensions.txt", extensions, 2, func(first, last rune, fields []string) error {
-		for r := first; r <= last; r++ {
-			d.scripts[r] = strings.Fields(fields[1])
-		}
+	}), eachLine("ScriptExtensions.txt", extensions, 2, func(r rune, fields []string) error {
+		d.scripts[r] = strings.Fields(fields[1])
 		return nil
 	}))
 }
 
-// eachLine calls visit with the code points and the fields of every line of a UCD file (UAX 44, section 4.2). A line
+func codePoint(text string) (rune, error) {
+	r, err := strconv.ParseUint(text, 16, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a code point", text)
+	}
+	return rune(r), nil
+}
+
+// eachLine calls visit with each code point and the fields of every line of a UCD file (UAX 44, section 4.2). A line
 // with fewer than the given number of fields is an error.
-func eachLine(name, text string, fields int, visit func(first, last rune, fields []string) error) error {
+func eachLine(name, text string, fields int, visit func(r rune, fields []string) error) error {
 	lines := 0
 	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -74,19 +75,14 @@ func eachLine(name, text string, fields int, visit func(first, last rune, fields
 		for i := range parts {
 			parts[i] = strings.TrimSpace(parts[i])
 		}
-		from, to, found := strings.Cut(parts[0], "..")
-		if !found {
-			to = from
+		from, to, _ := strings.Cut(parts[0], "..")
+		first, err := codePoint(from)
+		last, wrong := codePoint(cmp.Or(to, from))
+		err = cmp.Or(err, wrong)
+		for r := first; r <= last && err == nil; r++ {
+			err = visit(r, parts)
 		}
-		first, err := strconv.ParseUint(from, 16, 32)
 		if err != nil {
-			return fmt.Errorf("reading %s: line %d: %q is not a code point", name, n+1, from)
-		}
-		last, err := strconv.ParseUint(to, 16, 32)
-		if err != nil {
-			return fmt.Errorf("reading %s: line %d: %q is not a code point", name, n+1, to)
-		}
-		if err := visit(rune(first), rune(last), parts); err != nil {
 			return fmt.Errorf("reading %s: line %d: %w", name, n+1, err)
 		}
 		lines++

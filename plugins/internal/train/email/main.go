@@ -41,21 +41,12 @@ func run(args []string, progress io.Writer) error {
 		return err
 	}
 	if *out != "" {
-		return write(*out, learnAll(rows))
+		for layer, files := range learnAll(rows).files() {
+			err = errors.Join(err, train.WriteFiles(filepath.Join(*out, layer), files))
+		}
+		return err
 	}
 	return holdOut(*held, flags.Arg(0), rows, progress)
-}
-
-// write writes the layers' files to their folders.
-func write(folder string, l learned) error {
-	for layer, files := range l.files() {
-		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(folder, layer, name), []byte(text), 0o644); err != nil {
-				return fmt.Errorf("writing learned data: %w", err)
-			}
-		}
-	}
-	return nil
 }
 
 // holdOut writes the addresses with their scores by layers that were trained without them.
@@ -75,8 +66,8 @@ func holdOut(path, folder string, rows []example, progress io.Writer) error {
 	return train.WriteRows(path, addresses, func(i int) map[string]int { return scores[i] })
 }
 
-// scorer scores the addresses with a layer whose files are replaced, and tells which addresses are valid.
-type scorer func(layer string, files map[string]string) (scores []int, valid []bool, err error)
+// scorer scores the addresses with a layer whose files are replaced. Invalid ones have no score.
+type scorer func(layer string, files map[string]string) ([]*int, error)
 
 // heldOut returns the scores of addresses by layer, from layers trained without the address's fold.
 func heldOut(addresses []eval.Row, rows []example, score scorer, progress io.Writer) ([]map[string]int, error) {
@@ -96,18 +87,18 @@ func heldOut(addresses []eval.Row, rows []example, score scorer, progress io.Wri
 			}
 		}
 		for layer, files := range learnAll(kept).files() {
-			got, valid, err := score(layer, files)
+			got, err := score(layer, files)
 			if err != nil {
 				return nil, err
 			}
 			for _, i := range fold.Test {
-				if !valid[i] {
+				if got[i] == nil {
 					continue
 				}
 				if scores[i] == nil {
 					scores[i] = map[string]int{}
 				}
-				scores[i][layer] = got[i]
+				scores[i][layer] = *got[i]
 			}
 		}
 	}

@@ -133,20 +133,20 @@ func TestHeldOut(t *testing.T) {
 	folder := writeRows(t, false)
 	rows := expect.Value(readAll(folder))(t)
 	addresses := expect.Value(train.ReadRows(filepath.Join(folder, addressFile), entity.Email))(t)
-	scores := expect.Value(heldOut(addresses, rows, func(layer string, files map[string]string) ([]int, []bool, error) {
-		got, valid := make([]int, len(addresses)), make([]bool, len(addresses))
+	scores := expect.Value(heldOut(addresses, rows, func(layer string, files map[string]string) ([]*int, error) {
+		got := make([]*int, len(addresses))
 		for i, a := range addresses {
 			host := a.Value[strings.IndexByte(a.Value, '@')+1:]
-			valid[i] = strings.Contains(host, ".")
-			if layer == "email" {
-				got[i] = strings.Count(files["families.txt"], "hosts.example")
-				continue
-			}
-			if d, ok := spelling.Of(host, host[strings.LastIndexByte(host, '.')+1:]); ok {
-				got[i] = spelling.Weights(files["weights.txt"]).Sum(d.Features(nil))
+			d, ok := spelling.Of(host, host[strings.LastIndexByte(host, '.')+1:])
+			switch {
+			case !strings.Contains(host, "."):
+			case layer == "email":
+				got[i] = new(strings.Count(files["families.txt"], "hosts.example"))
+			case ok:
+				got[i] = new(spelling.Weights(files["weights.txt"]).Sum(d.Features(nil)))
 			}
 		}
-		return got, valid, nil
+		return got, nil
 	}, io.Discard))(t)
 	for i, a := range addresses {
 		switch s := scores[i]; {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/learn"
@@ -104,19 +103,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
-	return write(m, o.out, vocabulary)
-}
-
-// write writes the files of the layer's model to folder.
-func write(m *learn.Model, folder string, vocabulary []byte) error {
 	files := map[string][]byte{"weights.head": m.Head(proven), "words.bin": vocabulary}
 	for i, piece := range m.Pieces() {
 		files[fmt.Sprintf("weights-%d.bin", i)] = piece
 	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			return fmt.Errorf("writing the model: %w", err)
-		}
-	}
-	return nil
+	return train.WriteFiles(o.out, files)
 }

@@ -81,13 +81,13 @@ func holdOut(path string, rows []eval.Row) error {
 		if err != nil {
 			return err
 		}
-		got, valid, err := layers.Score("numbering", map[string]string{"reported.txt": table.String()})
+		got, err := layers.Score("numbering", map[string]string{"reported.txt": table.String()})
 		if err != nil {
 			return err
 		}
 		for _, i := range fold.Test {
-			if valid[i] {
-				scores[i] = map[string]int{"numbering": got[i]}
+			if got[i] != nil {
+				scores[i] = map[string]int{"numbering": *got[i]}
 			}
 		}
 	}
