@@ -369,25 +369,19 @@ type resolved[K comparable, M any] struct {
 	current atomic.Pointer[map[K]*M]
 }
 
-// with returns a copy of a map, which may be nil, with another entry.
-func with[K comparable, M any](old *map[K]*M, labels K, m *M) *map[K]*M {
-	next := map[K]*M{}
-	if old != nil {
-		next = maps.Clone(*old)
-	}
-	next[labels] = m
-	return &next
-}
-
 // get returns the metrics with the given labels. It creates them when they are first used.
 func (r *resolved[K, M]) get(labels K, create func(K) *M) *M {
 	for {
+		var known map[K]*M
 		old := r.current.Load()
 		if old != nil {
-			if m := (*old)[labels]; m != nil {
-				return m
-			}
+			known = *old
 		}
-		r.current.CompareAndSwap(old, with(old, labels, create(labels)))
+		if m := known[labels]; m != nil {
+			return m
+		}
+		next := map[K]*M{labels: create(labels)}
+		maps.Copy(next, known)
+		r.current.CompareAndSwap(old, &next)
 	}
 }

@@ -25,6 +25,17 @@ type Subject struct {
 	Facts   map[string]string // looked-up facts, and settings as config.NAME
 }
 
+// input returns the normalised value, and what a layer is called with.
+func (s Subject) input() (value string, in check.Input, err error) {
+	e, err := entity.Parse(s.Type, s.Value, s.Country)
+	if err != nil {
+		return "", in, fmt.Errorf("reading %q: %w", s.Value, err)
+	}
+	facts, settings := registry.Case{Facts: s.Facts}.Input()
+	maps.Copy(e.Facts, facts) // a given fact replaces one of the text
+	return e.Value, check.Input{Entity: e.Facts, Config: settings}, nil
+}
+
 // Outcome says how a call ended.
 type Outcome string
 
@@ -62,14 +73,12 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 		return Call{}, fmt.Errorf("%s does not score values of type %s: its manifest lists %s", m.Name, s.Type,
 			strings.Join(m.Entities, ", "))
 	}
-	e, err := entity.Parse(s.Type, s.Value, s.Country)
+	value, input, err := s.input()
 	if err != nil {
-		return Call{}, fmt.Errorf("reading %q: %w", s.Value, err)
+		return Call{}, err
 	}
-	facts, settings := registry.Case{Facts: s.Facts}.Input()
-	maps.Copy(e.Facts, facts) // a given fact replaces one of the text
-	result, trace, err := p.Trace(ctx, check.Input{Entity: e.Facts, Config: settings})
-	c := Call{Type: s.Type, Value: e.Value, Outcome: Scored, Score: result.Score, Threat: result.Threat,
+	result, trace, err := p.Trace(ctx, input)
+	c := Call{Type: s.Type, Value: value, Outcome: Scored, Score: result.Score, Threat: result.Threat,
 		Signals: listed(trace.Signals), Facts: listed(trace.Facts), Log: listed(trace.Log), Printed: trace.Printed,
 		LogDropped: trace.Dropped, Fuel: trace.Fuel, Budget: m.BudgetFuel, Memory: trace.Memory,
 		Micros: float64(trace.Time.Nanoseconds()) / 1000}

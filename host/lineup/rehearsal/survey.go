@@ -37,17 +37,11 @@ func samples(m registry.Module) ([]sample, error) {
 	}
 	var all []sample
 	add := func(s Subject, honest bool) {
-		if err != nil || !slices.Contains(m.Manifest.Entities, string(s.Type)) {
-			return
+		if err == nil && slices.Contains(m.Manifest.Entities, string(s.Type)) {
+			add := sample{Type: s.Type, Honest: honest}
+			add.Value, add.Input, err = s.input()
+			all = append(all, add)
 		}
-		var e entity.Entity
-		if e, err = entity.Parse(s.Type, s.Value, s.Country); err != nil {
-			err = fmt.Errorf("reading %q: %w", s.Value, err)
-			return
-		}
-		facts, settings := registry.Case{Facts: s.Facts}.Input()
-		maps.Copy(e.Facts, facts)
-		all = append(all, sample{s.Type, e.Value, check.Input{Entity: e.Facts, Config: settings}, honest})
 	}
 	for _, s := range Corpus() {
 		add(s, false)

@@ -210,13 +210,12 @@ func (r *Report) count(at time.Time, was content) *TypeReport {
 
 // typed returns the part about a type, which is added if it is missing.
 func (r *Report) typed(kind entity.Type) *TypeReport {
-	for i := range r.Types {
-		if r.Types[i].Type == kind {
-			return &r.Types[i]
-		}
+	i := slices.IndexFunc(r.Types, func(t TypeReport) bool { return t.Type == kind })
+	if i < 0 {
+		i = len(r.Types)
+		r.Types = append(r.Types, TypeReport{Type: kind, Verdicts: map[check.Verdict]map[check.Verdict]int{}})
 	}
-	r.Types = append(r.Types, TypeReport{Type: kind, Verdicts: map[check.Verdict]map[check.Verdict]int{}})
-	return &r.Types[len(r.Types)-1]
+	return &r.Types[i]
 }
 
 func (t *TypeReport) transition(from, to check.Verdict, checks int) {

@@ -31,13 +31,12 @@ type EmittedSignals struct {
 
 // emitted returns the counts of a layer, which are added if they are missing.
 func (s *ShadowReport) emitted(layer string) *EmittedSignals {
-	for i := range s.Emitted {
-		if s.Emitted[i].Layer == layer {
-			return &s.Emitted[i]
-		}
+	i := slices.IndexFunc(s.Emitted, func(e EmittedSignals) bool { return e.Layer == layer })
+	if i < 0 {
+		i = len(s.Emitted)
+		s.Emitted = append(s.Emitted, EmittedSignals{Layer: layer, Signals: map[string]int{}})
 	}
-	s.Emitted = append(s.Emitted, EmittedSignals{Layer: layer, Signals: map[string]int{}})
-	return &s.Emitted[len(s.Emitted)-1]
+	return &s.Emitted[i]
 }
 
 // merge adds another host's counts about the same lineup, except for the report.
@@ -78,17 +77,12 @@ var _ check.ShadowObserver = (*Tally)(nil)
 // of returns the report about the lineup of a decision. It drops the least recently used lineup, for example after a
 // change.
 func (t *Tally) of(live *check.Decision) *ShadowReport {
-	i := slices.IndexFunc(t.lineups, func(s *ShadowReport) bool { return s.Revision == live.Revision })
-	var s *ShadowReport
-	if i < 0 {
-		s = &ShadowReport{Revision: live.Revision, Report: &Report{}}
-		i = min(len(t.lineups), maxTallied-1)
-		t.lineups = t.lineups[:i]
-	} else {
+	s := &ShadowReport{Revision: live.Revision, Report: &Report{}}
+	if i := slices.IndexFunc(t.lineups, func(s *ShadowReport) bool { return s.Revision == live.Revision }); i >= 0 {
 		s = t.lineups[i]
 		t.lineups = slices.Delete(t.lineups, i, i+1)
 	}
-	t.lineups = slices.Insert(t.lineups, 0, s)
+	t.lineups = slices.Insert(t.lineups[:min(len(t.lineups), maxTallied-1)], 0, s)
 	return s
 }
 
