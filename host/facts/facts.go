@@ -11,7 +11,9 @@ import (
 	"math/bits"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -129,7 +131,18 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 	found = entity.Facts{}
 	// Buffered for all sources, so that a late one can always send its result and end.
 	observations := make(chan observation, len(c.sources))
-	var waiting, unanswered, untrusted uint64 // a bit for each source; there are six
+	var waiting uint64                      // a bit for each source; there are six
+	names := make([]string, len(c.sources)) // of those that are silent
+	take := func(o observation) {
+		s := c.sources[o.source]
+		switch {
+		case errors.Is(o.err, ErrUntrusted):
+			names[o.source] = check.UntrustedSource + s.Name()
+		case o.err != nil:
+			names[o.source] = s.Name()
+		}
+		c.keep(found, s, o, wants)
+	}
 	n := 0
 	for i, s := range c.sources {
 		if !s.isWanted(wanted) {
@@ -141,9 +154,7 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 				return nil, nil, unavailable(s, o.err)
 			}
 			if o.known {
-				unanswered |= bit(i, o.err != nil)
-				untrusted |= bit(i, errors.Is(o.err, ErrUntrusted))
-				c.keep(found, s, o, wants)
+				take(o)
 				continue
 			}
 		}
@@ -151,7 +162,7 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 		if err != nil {
 			return nil, nil, unavailable(s, err)
 		}
-		waiting |= bit(i, true)
+		waiting |= 1 << i
 		n++
 		go func() {
 			defer release()
@@ -172,31 +183,13 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 			if err := ctx.Err(); err != nil {
 				return nil, nil, unavailable(source, err)
 			}
-			waiting &^= bit(o.source, true)
-			unanswered |= bit(o.source, o.err != nil)
-			untrusted |= bit(o.source, errors.Is(o.err, ErrUntrusted))
-			c.keep(found, source, o, wants)
+			waiting &^= 1 << o.source
+			take(o)
 		case <-ctx.Done():
 			return nil, nil, unavailable(c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
 		}
 	}
-	for i, s := range c.sources {
-		switch {
-		case untrusted&bit(i, true) != 0:
-			silent = append(silent, check.UntrustedSource+s.Name())
-		case unanswered&bit(i, true) != 0:
-			silent = append(silent, s.Name())
-		}
-	}
-	return found, silent, nil
-}
-
-// bit returns a number in which only the i-th bit is set, or 0.
-func bit(i int, set bool) uint64 {
-	if !set {
-		return 0
-	}
-	return 1 << i
+	return found, append(silent, slices.DeleteFunc(names, func(s string) bool { return s == "" })...), nil
 }
 
 // isWanted reports whether one of the wanted facts, which are sorted, is the source's.
@@ -262,6 +255,9 @@ func cut(value string, most int) string {
 	}
 	return strings.ToValidUTF8(value[:most], "")
 }
+
+// Days returns the number of whole days between two times, at least 0, as a fact.
+func Days(from, to time.Time) string { return strconv.Itoa(max(0, int(to.Sub(from)/(24*time.Hour)))) }
 
 // maxText limits third-party text in a fact, in bytes.
 const maxText = 80

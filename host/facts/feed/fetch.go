@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/host/internal/internet"
+	"assay/registry/fault"
 )
 
 // Limits of a source.
@@ -77,10 +78,7 @@ func (s *Source) Close() error { return s.in.Close() }
 // host. Errors never contain the URL, because its query may contain an access key.
 func Fetch(ctx context.Context, r Request) (*Source, error) {
 	source, err := fetch(ctx, r, responseTimeout)
-	if err != nil {
-		return nil, fmt.Errorf("fetching list: %w", err)
-	}
-	return source, nil
+	return source, fault.Wrap(err, "fetching list")
 }
 
 // fetch implements Fetch. Reading fails with errStalled if the server sends nothing for stallTimeout.

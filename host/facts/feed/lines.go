@@ -166,14 +166,12 @@ type csvColumns struct {
 
 // rankIn returns the rank in a record, or 0 if it has none.
 func (c *csvColumns) rankIn(fields []string) int32 {
-	if c.rank >= len(fields) {
-		return 0
+	if c.rank < len(fields) {
+		if rank, err := strconv.ParseInt(strings.TrimSpace(fields[c.rank]), 10, 32); err == nil && rank > 0 {
+			return int32(rank)
+		}
 	}
-	rank, err := strconv.ParseInt(strings.TrimSpace(fields[c.rank]), 10, 32)
-	if err != nil || rank < 1 {
-		return 0
-	}
-	return int32(rank)
+	return 0
 }
 
 // rankAs makes an item a domain with a rank. It skips top-level domains, which Umbrella ranks too.

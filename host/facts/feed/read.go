@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"assay/host/entity"
+	"assay/registry/fault"
 )
 
 // Limits of reading. They bound the memory that any list can use.
@@ -332,10 +333,7 @@ func unpack(in io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		out, err = unzip(b)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("unpacking list: %w", err)
-	}
-	return out, nil
+	return out, fault.Wrap(err, "unpacking list")
 }
 
 // unzip opens the only file in a ZIP file, which it reads into memory: the directory is at the end.

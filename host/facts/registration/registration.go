@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"assay/host/access/admission"
@@ -236,19 +235,16 @@ func (r Record) facts(now time.Time) entity.Facts {
 	f := entity.Facts{"rdap.found": "yes", "rdap.registrar": r.Registrar, "rdap.status": r.Status}
 	if !r.Created.IsZero() {
 		f["rdap.created"] = r.Created.UTC().Format(time.DateOnly)
-		f["rdap.age_days"] = days(r.Created, now)
+		f["rdap.age_days"] = facts.Days(r.Created, now)
 	}
 	if !r.Changed.IsZero() && !r.Changed.Before(r.Created) {
-		f["rdap.unchanged_days"] = days(r.Changed, now)
+		f["rdap.unchanged_days"] = facts.Days(r.Changed, now)
 	}
 	if !r.Expires.IsZero() {
 		f["rdap.expires"] = r.Expires.UTC().Format(time.DateOnly)
 	}
 	return f
 }
-
-// days returns the number of whole days between two times, at least 0.
-func days(from, to time.Time) string { return strconv.Itoa(max(0, int(to.Sub(from)/(24*time.Hour)))) }
 
 // Intervals between queries about the same domain.
 const (

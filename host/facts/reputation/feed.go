@@ -165,7 +165,7 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 		found["feed.listed"] = joinNames(bad.lists, maxNamedLists)
 		found["feed.lists"] = strconv.Itoa(len(bad.lists))
 		found["feed.match"] = bad.match
-		found["feed.days"] = days(bad.since, f.now())
+		found["feed.days"] = facts.Days(bad.since, f.now())
 		found["feed.fresh"] = map[bool]string{true: "yes", false: "no"}[bad.fresh]
 		if bad.category != "" {
 			found["feed.category"] = bad.category

@@ -82,7 +82,7 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 		found["graph.seen"] = roundDown(int(math.Round(a.Seen)))
 		found["graph.blocked_share"] = percent(a.BlockedShare)
 		found["graph.reported_share"] = percent(a.Reported)
-		found["graph.first_seen_days"] = days(a.Since, g.now())
+		found["graph.first_seen_days"] = facts.Days(a.Since, g.now())
 		found["history.first_seen_days"] = found["graph.first_seen_days"]
 	}
 	if a.Hour > 0 {
@@ -92,7 +92,7 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 		found["history.seen_24h"] = roundDown(a.Day)
 	}
 	if !a.Own.Since.IsZero() {
-		found["history.own_first_seen_days"] = days(a.Own.Since, g.now())
+		found["history.own_first_seen_days"] = facts.Days(a.Own.Since, g.now())
 		found["history.own_seen_1h"] = strconv.Itoa(a.Own.Hour)
 		found["history.own_seen_24h"] = strconv.Itoa(a.Own.Day)
 	}

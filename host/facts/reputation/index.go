@@ -118,8 +118,6 @@ func (x *nameIndex) categoryIndex(category string) uint8 {
 // name returns the name of an entry as it was listed.
 func (x *nameIndex) name(entry uint32) string { return string(x.names.at(entry)) }
 
-func (x *nameIndex) categoryOf(entry uint32) string { return x.categories[x.category[entry]] }
-
 func (x *nameIndex) addPosting(key, entry, letters uint32) {
 	b := x.buckets[key]
 	x.postings = append(x.postings, posting{entry, letters, b.last})
@@ -171,7 +169,8 @@ func (x *nameIndex) nearest(f form) (best nameMatch, ok bool) {
 		return nameMatch{entry: entry, length: len(f)}, true
 	}
 	s := search{index: x, form: f, letters: letterSet(f), limit: maxTolerance}
-	for _, length := range candidateLengths(len(f)) {
+	n := len(f) // the likeliest lengths are the first
+	for _, length := range [2*maxTolerance + 1]int{n, n + 1, n - 1, n + 2, n - 2, n + 3, n - 3} {
 		if !s.searchLength(length) {
 			break
 		}
@@ -196,7 +195,7 @@ type search struct {
 func (s *search) searchLength(length int) bool {
 	x, f, cuts := s.index, s.form, tolerance(length)
 	longer := len(f) - length
-	if cuts == 0 || abs(longer) > min(cuts, s.limit) {
+	if cuts == 0 || max(longer, -longer) > min(cuts, s.limit) {
 		return true
 	}
 	for i := range cuts + 1 {
@@ -240,13 +239,6 @@ func (s *search) compare(p posting, length, cuts int) bool {
 	}
 	return s.limit > 0
 }
-
-// candidateLengths returns the lengths of possible matches for a form of length n, the likeliest first.
-func candidateLengths(n int) [2*maxTolerance + 1]int {
-	return [...]int{n, n + 1, n - 1, n + 2, n - 2, n + 3, n - 3}
-}
-
-func abs(n int) int { return max(n, -n) }
 
 // segmentHash hashes a segment with its number and the length of its form. A collision only costs a comparison.
 func segmentHash(length, number int, text string) uint32 {

@@ -93,9 +93,6 @@ func anyWanted(table []entity.Fact, wants func(string) bool) bool {
 	return slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) })
 }
 
-// days returns the number of whole days between two times, at least 0.
-func days(from, to time.Time) string { return strconv.Itoa(max(0, int(to.Sub(from)/(24*time.Hour)))) }
-
 // joinNames joins distinct non-empty names with commas, in their order. Names beyond the limit are replaced by a count.
 func joinNames(names []string, limit int) string {
 	var kept []string
@@ -104,8 +101,7 @@ func joinNames(names []string, limit int) string {
 			kept = append(kept, n)
 		}
 	}
-	if len(kept) > limit {
-		more := len(kept) - limit
+	if more := len(kept) - limit; more > 0 {
 		kept = append(kept[:limit], strconv.Itoa(more)+" more")
 	}
 	return strings.Join(kept, ", ")

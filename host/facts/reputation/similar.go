@@ -355,7 +355,7 @@ func nearestName(lists []*indexedList, f form, part string, indexOf func(*indexe
 		"similar.nearest": x.name(best.entry), "similar.part": part, "similar.list": list.Name,
 		"similar.distance": strconv.Itoa(best.distance), "similar.letters": strconv.Itoa(best.length),
 	}
-	if category := x.categoryOf(best.entry); category != "" {
+	if category := x.categories[x.category[best.entry]]; category != "" {
 		found["similar.category"] = category
 	}
 	return found

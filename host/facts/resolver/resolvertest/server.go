@@ -169,8 +169,7 @@ func (s *Server) Wait(released <-chan struct{}) {
 
 // Reply returns the zone's response to r.
 func (s *Server) Reply(r *dns.Msg) *dns.Msg {
-	m := new(dns.Msg)
-	m.SetReply(r)
+	m := new(dns.Msg).SetReply(r)
 	m.RecursionAvailable = true
 	q := r.Question[0]
 	name := dns.CanonicalName(q.Name)
@@ -228,11 +227,8 @@ func (s *Server) wildcard(name string) []dns.RR {
 
 // exists reports whether name or a name below it has records.
 func (s *Server) exists(name string) bool {
-	if len(s.records[name]) > 0 {
-		return true
-	}
 	for other := range s.records {
-		if strings.HasSuffix(other, "."+name) {
+		if other == name || strings.HasSuffix(other, "."+name) {
 			return true
 		}
 	}
