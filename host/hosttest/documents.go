@@ -3,14 +3,13 @@ package hosttest
 import (
 	"fmt"
 	"regexp"
+
+	"assay/host/internal/plot"
 )
 
 // Thousands returns a number as documents show it, such as 1,500.
 func Thousands[T int | int64](n T) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
+	return plot.Thousands(fmt.Sprint(n))
 }
 
 // Fenced matches a fenced block of a document, with its language and its text.

@@ -72,13 +72,12 @@ func begin(cmd *exec.Cmd) (*HostProcess, error) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		line := lines.Text()
-		switch url, ready := strings.CutPrefix(line, "Assay is ready at "); {
-		case ready:
-			h.URL = url
-		case strings.HasPrefix(line, "  admin  "):
-			h.Admin = strings.TrimPrefix(line, "  admin  ")
-		case strings.HasPrefix(line, "  key  "):
-			h.Key = strings.TrimPrefix(line, "  key  ")
+		for before, into := range map[string]*string{
+			"Assay is ready at ": &h.URL, "  admin  ": &h.Admin, "  key  ": &h.Key,
+		} {
+			if text, found := strings.CutPrefix(line, before); found {
+				*into = text
+			}
 		}
 		if strings.HasPrefix(line, "  try") || strings.HasPrefix(line, "  Create") {
 			break

@@ -1,8 +1,6 @@
 package hosttest
 
-import (
-	"assay/host/check"
-)
+import "assay/host/check"
 
 // Labelled are values of every type. The layers classify most of them correctly.
 const Labelled = `{"type":"domain","value":"paypa1-secure-login.xyz","label":1,"source":"feed","category":"phishing"}

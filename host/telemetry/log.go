@@ -46,25 +46,22 @@ const (
 // nowhere to log that.
 func (l *LogFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.lines = append(l.lines, line...)
-	switch {
-	case len(l.lines) >= flushBytes:
-		l.flushLocked()
-	case l.pending == nil:
+	full := len(l.lines) >= flushBytes
+	if !full && l.pending == nil {
 		l.pending = time.AfterFunc(flushAfter, l.flush)
+	}
+	l.mu.Unlock()
+	if full {
+		l.flush()
 	}
 	return len(line), nil
 }
 
+// flush writes the collected lines.
 func (l *LogFile) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.flushLocked()
-}
-
-// flushLocked writes the collected lines. The caller holds l.mu.
-func (l *LogFile) flushLocked() {
 	if l.pending != nil {
 		l.pending.Stop()
 		l.pending = nil

@@ -79,11 +79,7 @@ func (s *scorer) reference(ctx context.Context, ref Reference) (check.Fused, err
 
 // outcome calls a layer about a reference value.
 func (s *scorer) outcome(ctx context.Context, m *check.Member, ref Reference) (check.Outcome, error) {
-	country, err := entity.Country("")
-	if err != nil {
-		return check.Outcome{}, err
-	}
-	e, err := entity.Parse(ref.Type, ref.Value, country)
+	e, err := entity.Parse(ref.Type, ref.Value, "")
 	if err != nil {
 		return check.Outcome{}, err
 	}

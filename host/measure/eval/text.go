@@ -235,13 +235,10 @@ func (f *FitType) write(p *page) {
 	}
 	p.line("NOTE  out of fold: %s", howFolded(f.Folds, f.ByLetters))
 	var rows [][]string
-	for _, v := range []struct {
-		name string
-		Figures
-	}{{"before", f.Before}, {"without the lineup's limits", f.Free}, {"fitted", f.Fitted}, {"out of fold",
-		f.OutOfFold}} {
+	for _, v := range []namedFigures{{"before", f.Before}, {"without the lineup's limits", f.Free},
+		{"fitted", f.Fitted}, {"out of fold", f.OutOfFold}} {
 		review, block := v.Bands.Review, v.Bands.Block
-		rows = append(rows, []string{v.name, v.AUC.fixed(4), v.AUCInterval.fixed(3), v.Recall1.fixed(4),
+		rows = append(rows, []string{v.Name, v.AUC.fixed(4), v.AUCInterval.fixed(3), v.Recall1.fixed(4),
 			v.Recall01.fixed(4), count(review.FalsePositives), review.FPR.percent(2), review.FPRInterval.percent(2),
 			count(block.FalsePositives), block.FPR.percent(2), block.FPRInterval.percent(2), review.Recall.percent(1),
 			block.Recall.percent(1)})

@@ -138,17 +138,13 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 	if err != nil {
 		return err
 	}
-	s, err := c.current(ctx)
-	if err != nil {
-		return err
-	}
 	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id")}
 	if invalid != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
 		v["Card"] = card.Shown()
 		v["Errors"] = map[string]string{invalid.Field: invalid.Reason}
 	}
-	return c.render(ctx, "testcheckout", s, v)
+	return c.renderFor(ctx, "testcheckout", v)
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (check.Plan, error) {
@@ -274,11 +270,7 @@ func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 			ctx.Status(fiber.StatusGone)
 			v["Title"] = "Your key was already shown"
 		}
-		s, err := c.current(ctx)
-		if err != nil {
-			return err
-		}
-		return c.render(ctx, "done", s, v)
+		return c.renderFor(ctx, "done", v)
 	}
 	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown: it is
 	// now or never.

@@ -206,11 +206,7 @@ func (c *Console) checked(ctx *fiber.Ctx, s *session, ref string, form checkForm
 	if err != nil {
 		return entity.Entity{}, err
 	}
-	country, err := entity.Country(form.Country)
-	if err != nil {
-		return entity.Entity{}, err
-	}
-	return entity.Parse(entity.Type(found.Type), form.Value, country)
+	return entity.Parse(entity.Type(found.Type), form.Value, form.Country)
 }
 
 // reportCheck keeps feedback on a check.

@@ -321,9 +321,7 @@ func title(r *refusal.Refusal) string {
 }
 
 // sentence returns an error's text as a sentence.
-func sentence(err error) string {
-	return capitalize(err.Error()) + "."
-}
+func sentence(err error) string { return capitalize(err.Error()) + "." }
 
 // pageContext returns a context that bounds the work for a page; fiber's own context has no deadline.
 func pageContext() (context.Context, context.CancelFunc) {

@@ -17,11 +17,7 @@ import (
 func (c *Console) landing(ctx *fiber.Ctx) error { return c.showLanding(ctx, &tryForm{}) }
 
 func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
-	s, err := c.current(ctx)
-	if err != nil {
-		return err
-	}
-	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
+	return c.renderFor(ctx, "landing", view{"Title": "Fraud scores for domains, emails, phones and IBANs",
 		"Offers": check.Plans(), "Try": form, "URL": c.url(ctx, "")})
 }
 

@@ -91,8 +91,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	if decision != nil {
-		country, _ := entity.Country(field(ctx, "country"))
-		e, err := entity.Parse(form.Type, form.Value, country)
+		e, err := entity.Parse(form.Type, form.Value, field(ctx, "country"))
 		if err == nil {
 			form.Explanation, err = c.cfg.Explainer.Explain(work(ctx), s.holder(), decision.Ref, e)
 		}

@@ -196,6 +196,15 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
+// renderFor is render for a page of the session that the request belongs to, if any.
+func (c *Console) renderFor(ctx *fiber.Ctx, name string, v view) error {
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, name, s, v)
+}
+
 // render sends a page. It renders the whole page first, so that an error never leaves half a page.
 func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error {
 	t, ok := c.pages[name]

@@ -68,10 +68,6 @@ type guideGroup struct {
 
 // guide shows a page of the documentation.
 func (c *Console) guide(ctx *fiber.Ctx) error {
-	s, err := c.current(ctx)
-	if err != nil {
-		return err
-	}
 	i := slices.IndexFunc(c.documents, func(p docs.Page) bool { return p.URL() == ctx.Path() })
 	if i < 0 {
 		return fiber.ErrNotFound
@@ -86,7 +82,7 @@ func (c *Console) guide(ctx *fiber.Ctx) error {
 	if i+1 < len(c.documents) {
 		v["After"] = c.documents[i+1]
 	}
-	return c.render(ctx, "docs", s, v)
+	return c.renderFor(ctx, "docs", v)
 }
 
 // groupPages returns the list of pages to show on the page with index current. Parts are listed only on the page that

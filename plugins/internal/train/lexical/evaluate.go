@@ -51,13 +51,11 @@ func report(out io.Writer, rows []learn.Row, points []float64) {
 		if r.Malicious {
 			continue
 		}
-		keys := []string{r.Source}
+		name := "." + r.Host.TLD
 		if r.Hosted {
-			keys = append(keys, "shared hosts")
-		} else {
-			keys = append(keys, "."+r.Host.TLD)
+			name = "shared hosts"
 		}
-		for _, key := range keys {
+		for _, key := range []string{r.Source, name} {
 			all[key]++
 			if points[i] >= threshold {
 				above[key]++
