@@ -124,6 +124,16 @@ func (parser) Check(_ context.Context, r check.Request) (*check.Decision, error)
 	}, nil
 }
 
+// hooked is a parser that calls before for each check, which fails with its error.
+type hooked struct{ before func(check.Request) error }
+
+func (h *hooked) Check(ctx context.Context, r check.Request) (*check.Decision, error) {
+	if err := h.before(r); err != nil {
+		return nil, err
+	}
+	return parser{}.Check(ctx, r)
+}
+
 // unlimited accepts every check without a key.
 type unlimited struct{ *store.Store }
 
@@ -232,8 +242,7 @@ func (v *visitor) press(text string, typed ...string) page {
 		}
 		fields := url.Values{}
 		for n := range form.Descendants() {
-			unchecked := attribute(n, "type") == "checkbox" && !slices.ContainsFunc(n.Attr,
-				func(a html.Attribute) bool { return a.Key == "checked" })
+			unchecked := attribute(n, "type") == "checkbox" && !slices.Contains(n.Attr, html.Attribute{Key: "checked"})
 			if name := attribute(n, "name"); n.DataAtom == atom.Input && name != "" && !unchecked {
 				fields.Add(name, attribute(n, "value"))
 			}
@@ -277,25 +286,24 @@ func words(n *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// text returns the text of the element with an id, or "".
-func (p page) text(id string) string {
+// first returns the first element with an attribute, or an empty one.
+func (p page) first(name, value string) *html.Node {
 	for n := range p.root.Descendants() {
-		if attribute(n, "id") == id {
-			return words(n)
+		if slices.Contains(n.Attr, html.Attribute{Key: name, Val: value}) {
+			return n
 		}
 	}
-	return ""
+	return &html.Node{}
 }
+
+// text returns the text of the element with an id, or "".
+func (p page) text(id string) string { return words(p.first("id", id)) }
 
 // problem returns the id of the first field that is marked as invalid, and its error.
 func (p page) problem() (field, text string) {
-	for n := range p.root.Descendants() {
-		if attribute(n, "aria-invalid") == "true" {
-			described, _, _ := strings.Cut(attribute(n, "aria-describedby"), " ")
-			return attribute(n, "id"), p.text(described)
-		}
-	}
-	return "", ""
+	n := p.first("aria-invalid", "true")
+	described, _, _ := strings.Cut(attribute(n, "aria-describedby"), " ")
+	return attribute(n, "id"), p.text(described)
 }
 
 // is checks the status of a page, and that it contains texts.
@@ -317,14 +325,7 @@ func (v *visitor) lacks(texts ...string) {
 }
 
 // token returns the token in the forms of the visitor's session.
-func (p page) token() string {
-	for n := range p.root.Descendants() {
-		if n.DataAtom == atom.Input && attribute(n, "name") == "csrf" {
-			return attribute(n, "value")
-		}
-	}
-	return ""
-}
+func (p page) token() string { return attribute(p.first("name", "csrf"), "value") }
 
 // cookies returns the cookies that the page set, by name.
 func (p page) cookies() map[string]*http.Cookie {

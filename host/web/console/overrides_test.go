@@ -23,7 +23,7 @@ func testOverridesPage(t *testing.T, s *site) {
 	v.press("Save", "action", "block", "kind", "email", "value", "Jane.Roe@example.net", "reason", "<b>chargebacks</b>",
 		"until", day).is(200, "The override is saved. It takes effect within a second.")
 	v.is(200, "block j...@example.net Email address", "<b>chargebacks</b>")
-	expect.Equal(t, "the list shows the value", strings.Contains(strings.ToLower(v.at.body), "jane.roe"), false)
+	v.lacks("jane.roe", "Jane.Roe")
 	v.press("Save", "action", "allow", "kind", "email", "value", "jane.roe+x@example.net", "reason", "refunded",
 		"until", day).is(200, "The override is saved in place of the earlier one for the same value.")
 	v.is(200, "allow j...@example.net Email address", "refunded")

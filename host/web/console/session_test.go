@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -335,22 +334,11 @@ func TestCookiesThroughTLS(t *testing.T) {
 	})
 }
 
-// seen calls saw for each check.
-type seen struct {
-	parser
-	saw func(check.Caller)
-}
-
-func (s *seen) Check(ctx context.Context, r check.Request) (*check.Decision, error) {
-	s.saw(r.Caller)
-	return s.parser.Check(ctx, r)
-}
-
 // A client with many look-ups of sessions in progress, or an account with many pages, leaves room for others. A page's
 // checks take turns like those of the API.
 func TestDashboardIsShared(t *testing.T) {
 	t.Parallel()
-	lookUps, pages, checks := admission.NewShares(2), admission.NewShares(2), &seen{}
+	lookUps, pages, checks := admission.NewShares(2), admission.NewShares(2), &hooked{}
 	s := serve(t, func(c *Config) { c.Checker, c.LookUps, c.Pages = checks, lookUps, pages })
 	flood, _ := s.customer(t, "free")
 	neighbour, _ := s.customer(t, "free")
@@ -363,8 +351,9 @@ func TestDashboardIsShared(t *testing.T) {
 	other.get("/dashboard").is(200)
 	release()
 
-	checks.saw = func(c check.Caller) {
-		expect.Equal(t, "whose turn a check on the dashboard takes", c.Share(), "network 192.0.2.0/24")
+	checks.before = func(r check.Request) error {
+		expect.Equal(t, "whose turn a check on the dashboard takes", r.Caller.Share(), "network 192.0.2.0/24")
+		return nil
 	}
 	release = expect.Value(pages.Take("network 192.0.2.0/24"))(t)
 	flood.get("/dashboard").is(503, "The server is busy.")
@@ -373,8 +362,9 @@ func TestDashboardIsShared(t *testing.T) {
 	release()
 	flood.submit("/dashboard", "Check", "value", "example.com").is(200)
 	neighbour.get("/dashboard").is(200) // the slot is free again
-	checks.saw = func(c check.Caller) {
-		expect.Equal(t, "whose turn a check without a key takes", c.Share(), c.Account+"|192.0.2.0/24")
+	checks.before = func(r check.Request) error {
+		expect.Equal(t, "whose turn a check without a key takes", r.Caller.Share(), r.Caller.Account+"|192.0.2.0/24")
+		return nil
 	}
 	flood.submit("/", "Check", "domain", "example.com").is(200)
 }
@@ -390,12 +380,14 @@ func TestRateLimits(t *testing.T) {
 		requests++
 		v := hosts[requests%2].visit(t).alone()
 		v.header.Set("X-Test-Client", client)
-		if requests%4 < 2 {
-			expect.Equal(t, what, v.post("/signin", "code", "x").status, map[bool]int{false: 400, true: 429}[beyond])
-		} else {
-			expect.Equal(t, what, v.post("/signin/link", "token", "x").status, map[bool]int{false: 410,
-				true: 429}[beyond])
+		path, want := "/signin", 400
+		if requests%4 >= 2 {
+			path, want = "/signin/link", 410
 		}
+		if beyond {
+			want = 429
+		}
+		expect.Equal(t, what, v.post(path, "code", "x", "token", "x").status, want)
 	}
 	for i := range maxSignIns {
 		attempt(fmt.Sprint("attempt ", i), "192.0.2.1/32", false)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,21 +16,10 @@ import (
 	"assay/registry/expect"
 )
 
-// failing is a checker that fails when told to, and sends no mail.
-type failing struct {
-	parser
+// noMail sends no mail.
+type noMail struct{}
 
-	now *atomic.Bool
-}
-
-func (f failing) Check(ctx context.Context, r check.Request) (*check.Decision, error) {
-	if f.now.Load() {
-		return nil, errors.New("not recorded")
-	}
-	return f.parser.Check(ctx, r)
-}
-
-func (failing) Send(context.Context, mail.Message) error { return nil }
+func (noMail) Send(context.Context, mail.Message) error { return nil }
 
 // refuse makes the database refuse all changes, but for limits on how often a client may try.
 const refuse = `DO $$
@@ -48,8 +36,8 @@ END $$`
 // TestFailedWrites submits every form while the database refuses changes: no page says that something was done.
 func TestFailedWrites(t *testing.T) {
 	t.Parallel()
-	var refuses atomic.Bool
-	s := serve(t, func(c *Config) { c.Checker, c.Mail, c.URL = failing{now: &refuses}, failing{}, publicURL })
+	refuses := &hooked{func(check.Request) error { return errors.New("not recorded") }}
+	s := serve(t, func(c *Config) { c.Checker, c.Mail, c.URL = refuses, noMail{}, publicURL })
 	v, key := s.customer(t, "starter")
 	owner := account(t, s, v.token())
 	const jane = "jane.doe@example.com"
@@ -90,7 +78,6 @@ func TestFailedWrites(t *testing.T) {
 		":id", expect.Value(s.store.Keys(t.Context(), owner))(t)[0].ID)
 	csrf := v.get(accountPath).token()
 	storetest.Exec(t, storetest.Session(t, s.database), refuse)
-	refuses.Store(true)
 	v.get("/dashboard").is(200, "This month")
 	for _, route := range s.app.GetRoutes(true) {
 		if route.Method != http.MethodPost || slices.Contains(reads, route.Path) {
