@@ -53,21 +53,26 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 // maxLine is the maximum length of a line in bytes, far more than any valid row needs.
 const maxLine = 1 << 20
 
+// Unpacked returns the text of in, which may be gzipped.
+func Unpacked(in io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(in)
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
+		return gzip.NewReader(buffered)
+	}
+	return buffered, nil
+}
+
 // Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?, "rank"?,
 // "date"?, "account"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown
 // fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country,
 // a row may have a region: a string, or an object like that of a request. Read returns invalid lines separately in bad;
 // err reports a failure to read the input.
 func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
-	buffered := bufio.NewReader(in)
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, nil, fmt.Errorf("unpacking rows: %w", err)
-		}
-		buffered = bufio.NewReader(unzipped)
+	text, err := Unpacked(in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("unpacking rows: %w", err)
 	}
-	lines := bufio.NewScanner(buffered)
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, maxLine)
 	n := 0
 	for lines.Scan() {

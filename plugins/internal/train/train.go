@@ -4,7 +4,6 @@ package train
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/host/measure/eval"
 	"assay/registry/fault"
 )
 
@@ -29,18 +29,16 @@ func NewProgress(w io.Writer) Progress {
 	}
 }
 
-// EachLine calls do for every line of a file of JSON lines, gzipped if its name ends in .gz.
+// EachLine calls do for every line of a file of JSON lines, plain or gzipped.
 func EachLine[Row any](path string, do func(*Row)) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading labelled lines: %w", err)
 	}
 	defer file.Close()
-	text := io.Reader(file)
-	if strings.HasSuffix(path, ".gz") {
-		if text, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
-			return fmt.Errorf("unpacking %s: %w", filepath.Base(path), err)
-		}
+	text, err := eval.Unpacked(file)
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", filepath.Base(path), err)
 	}
 	lines, n := bufio.NewScanner(text), 0
 	for lines.Scan() {

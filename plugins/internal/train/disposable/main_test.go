@@ -2,49 +2,32 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"assay/plugins/internal/fingerprint"
+	"assay/plugins/internal/train"
 	"assay/registry/expect"
 )
-
-// write writes lines to a file, gzipped if its name ends in .gz.
-func write(t *testing.T, path string, lines ...string) {
-	t.Helper()
-	text := strings.Join(lines, "\n") + "\n"
-	if strings.HasSuffix(path, ".gz") {
-		var packed bytes.Buffer
-		z := gzip.NewWriter(&packed)
-		expect.Value(z.Write([]byte(text)))(t)
-		expect.NoError(t, z.Close())
-		text = packed.String()
-	}
-	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-}
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	write(t, filepath.Join(folder, "train_domains.jsonl"), `{"value":"www.shop.example","label":0}`)
-	write(t, filepath.Join(folder, "train_domains_pool.jsonl.gz"), `{"value":"reported.example","label":1}`)
-	write(t, filepath.Join(folder, "train_domains_pool2.jsonl.gz"), `{"value":"club.example","label":0}`)
-	write(t, filepath.Join(folder, "train_disposable.jsonl.gz"),
-		`{"value":"burner.example","n_lists":5,"n_curated":2}`,
-		`{"value":"reported.example","n_lists":9,"n_curated":3}`,
-		`{"value":"a.burner.example","n_lists":4,"n_curated":2}`,
-		`{"value":"gathered.example","n_lists":3,"n_curated":1}`,
-		`{"value":"visited.example","n_lists":7,"n_curated":4,"popular":true}`,
-		`{"value":"shop.example","n_lists":2,"n_curated":2}`,
-		`{"value":"club.example","n_lists":2,"n_curated":2}`,
-		`{"value":"co.uk","n_lists":4,"n_curated":2}`,
-		`{"value":"gmx.de","n_lists":2,"n_curated":2}`,
-		`{"value":"consultant.com","n_lists":2,"n_curated":2}`,
-		`{"value":"mozmail.com","n_lists":2,"n_curated":2}`,
-		`{"value":"gmial.com","n_lists":2,"n_curated":2}`)
+	expect.NoError(t, train.WriteFiles(folder, map[string]string{
+		"train_domains.jsonl":          `{"value":"www.shop.example","label":0}`,
+		"train_domains_pool.jsonl.gz":  `{"value":"reported.example","label":1}`,
+		"train_domains_pool2.jsonl.gz": `{"value":"club.example","label":0}`,
+		"train_disposable.jsonl.gz": `{"value":"burner.example","n_lists":5,"n_curated":2}
+{"value":"reported.example","n_lists":9,"n_curated":3}
+{"value":"a.burner.example","n_lists":4,"n_curated":2}
+{"value":"gathered.example","n_lists":3,"n_curated":1}
+{"value":"visited.example","n_lists":7,"n_curated":4,"popular":true}
+{"value":"shop.example","n_lists":2,"n_curated":2}
+{"value":"club.example","n_lists":2,"n_curated":2}
+{"value":"co.uk","n_lists":4,"n_curated":2}
+{"value":"gmx.de","n_lists":2,"n_curated":2}
+{"value":"consultant.com","n_lists":2,"n_curated":2}
+{"value":"mozmail.com","n_lists":2,"n_curated":2}
+{"value":"gmial.com","n_lists":2,"n_curated":2}`}))
 	var first, second bytes.Buffer
 	said := ""
 	progress := func(format string, args ...any) { said = format }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"fmt"
 	"io"
 	"maps"
@@ -49,11 +48,7 @@ func writeRows(t *testing.T, reversed bool) string {
 	}
 	put("train_emails.jsonl", strings.Join(mails, "\n"))
 	put("train_domains.jsonl", strings.Join(sites, "\n"))
-	var packed strings.Builder
-	z := gzip.NewWriter(&packed)
-	fmt.Fprintln(z, `{"type":"domain","value":"zzz.shop","label":1,"source":"e","category":"x"}`)
-	expect.NoError(t, z.Close())
-	put("train_domains_pool.jsonl.gz", packed.String())
+	put("train_domains_pool.jsonl.gz", `{"type":"domain","value":"zzz.shop","label":1,"source":"e","category":"x"}`)
 	return dir
 }
 

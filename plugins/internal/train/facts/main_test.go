@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"io"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/plugins/internal/train"
 	"assay/registry/expect"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for name, text := range map[string]string{
+	expect.NoError(t, train.WriteFiles(folder, map[string]string{
 		"dns_meta_malicious.jsonl": `{"domain":"bad.com","created":"2026-01-01","reported":"2026-01-11","status":"ok"}
 {"domain":"worse.com","created":"2026-01-01","reported":"","status":"ok"}
 {"domain":"x.de","status":"tld_unsupported"}`,
@@ -30,16 +30,7 @@ func TestRun(t *testing.T) {
 {"type":"email","value":"a@honest.com","label":0,"source":"constructed"}`,
 		"train_domains_pool.jsonl.gz": `{"value":"twice.com","label":1,"source":"cert"}
 {"value":"twice.com","label":1,"source":"feed"}`,
-	} {
-		if strings.HasSuffix(name, ".gz") {
-			var packed strings.Builder
-			w := gzip.NewWriter(&packed)
-			expect.Value(io.WriteString(w, text))(t)
-			expect.NoError(t, w.Close())
-			text = packed.String()
-		}
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
-	}
+	}))
 	out := filepath.Join(folder, "out.jsonl")
 	expect.NoError(t, run([]string{"-rows", out, folder}, io.Discard))
 	got := map[string]map[string]string{}
