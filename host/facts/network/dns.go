@@ -105,23 +105,37 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 		return nil, nil
 	}
 	var lookUps group[entity.Facts]
+	// ask looks up one record type of name and derives facts from the answer.
+	ask := func(name string, record resolver.Type, derive func(resolver.Answer) entity.Facts) {
+		lookUps.run(func() (entity.Facts, error) {
+			a, err := d.resolver.Lookup(ctx, resolver.Question{Name: name, Type: record})
+			if err != nil {
+				return nil, err
+			}
+			return derive(a), nil
+		})
+	}
 	if wantsAny(wants, "dns.status", "dns.a", "dns.special", "dns.networks", "dns.ttl", "dns.alias") {
 		lookUps.run(func() (entity.Facts, error) { return d.addresses(ctx, s.host, wants("dns.status")) })
 	}
 	if wants("dns.aaaa") {
-		lookUps.run(func() (entity.Facts, error) { return d.addresses6(ctx, s.host) })
+		ask(s.host, resolver.AAAA, func(a resolver.Answer) entity.Facts {
+			return entity.Facts{"dns.aaaa": publicAddresses(a.Addresses)}
+		})
 	}
 	if s.zone != "" && wantsAny(wants, "dns.zone", "dns.ns") {
-		lookUps.run(func() (entity.Facts, error) { return d.zone(ctx, s.zone) })
+		ask(s.zone, resolver.NS, func(a resolver.Answer) entity.Facts {
+			return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}
+		})
 	}
 	if s.zone != "" && wants("dns.dnssec") {
-		lookUps.run(func() (entity.Facts, error) { return d.dnssec(ctx, s.zone) })
+		ask(s.zone, resolver.DS, dnssec)
 	}
 	if s.zone != "" && wants("dns.wildcard") {
-		lookUps.run(func() (entity.Facts, error) { return d.wildcard(ctx, s.zone) })
+		ask(d.label+"."+s.zone, resolver.A, wildcard)
 	}
 	if wants("dns.mx") {
-		lookUps.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
+		ask(s.mail, resolver.MX, mailServers)
 	}
 	if wants("dns.spf") {
 		lookUps.run(func() (entity.Facts, error) { return d.spf(ctx, s.mail) })
@@ -202,29 +216,9 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 	return found, nil
 }
 
-func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA})
-	if err != nil {
-		return nil, err
-	}
-	return entity.Facts{"dns.aaaa": publicAddresses(a.Addresses)}, nil
-}
-
-func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.NS})
-	if err != nil {
-		return nil, err
-	}
-	return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}, nil
-}
-
 // dnssec reports the DNSSEC state without validating signatures here: whether the parent has a DS record for the zone
 // (RFC 4034 section 5), and whether the resolver validated it.
-func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.DS})
-	if err != nil {
-		return nil, err
-	}
+func dnssec(a resolver.Answer) entity.Facts {
 	value := ""
 	switch {
 	case a.Bogus:
@@ -236,35 +230,32 @@ func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
 	case a.Status == resolver.NoData:
 		value = "unsigned"
 	}
-	return entity.Facts{"dns.dnssec": value}, nil
+	return entity.Facts{"dns.dnssec": value}
 }
 
-// wildcard asks for a name that the owner cannot foresee.
-func (d DNS) wildcard(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: d.label + "." + zone, Type: resolver.A})
-	if err != nil || a.Status == resolver.ServFail {
-		return nil, err
+// wildcard reads the answer for a name that the owner cannot foresee.
+func wildcard(a resolver.Answer) entity.Facts {
+	switch a.Status {
+	case resolver.ServFail:
+		return nil
+	case resolver.OK:
+		return entity.Facts{"dns.wildcard": "yes"}
 	}
-	if a.Status == resolver.OK {
-		return entity.Facts{"dns.wildcard": "yes"}, nil
-	}
-	return entity.Facts{"dns.wildcard": "no"}, nil
+	return entity.Facts{"dns.wildcard": "no"}
 }
 
-func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.MX})
-	if err != nil || a.Status == resolver.ServFail {
-		return nil, err
-	}
+func mailServers(a resolver.Answer) entity.Facts {
 	hosts := hostNames(a.Hosts)
 	switch {
+	case a.Status == resolver.ServFail:
+		return nil
 	case hosts != "":
 	case len(a.Hosts) > 0:
 		hosts = "null"
 	default:
 		hosts = "none"
 	}
-	return entity.Facts{"dns.mx": hosts}, nil
+	return entity.Facts{"dns.mx": hosts}
 }
 
 // publicAddresses lists the addresses that a public host can have. It omits others, because they may belong to a
