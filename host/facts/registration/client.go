@@ -145,8 +145,9 @@ func (c *client) fetch(ctx context.Context, server, domain string) (Record, erro
 		return Record{Outcome: Absent}, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("querying the registry: %w", errors.Join(err, httpError(response)))
-		if wait := c.retryAfter(response); wait > 0 {
+		wait, reason := c.refusal(response)
+		err = fmt.Errorf("querying the registry: %w", errors.Join(err, reason))
+		if wait > 0 {
 			err = &pauseError{wait, err}
 		}
 		return Record{}, err
@@ -174,38 +175,31 @@ func (c *client) fetch(ctx context.Context, server, domain string) (Record, erro
 	return r, nil
 }
 
-// httpError returns why the last HTTP request of a query failed, for the log.
-func httpError(r *rdap.Response) error {
+// refusal returns why the last HTTP request of a query failed, for the log, and for how long not to query a server that
+// refused it (RFC 7480 section 5.5): its Retry-After header (RFC 9110 section 10.2.3) between minPause and maxPause.
+// The time is 0 if the server did not refuse.
+func (c *client) refusal(r *rdap.Response) (wait time.Duration, reason error) {
 	if r == nil || len(r.HTTP) == 0 {
-		return nil
+		return 0, nil
 	}
 	last := r.HTTP[len(r.HTTP)-1]
-	if last.Error == nil && last.Response != nil {
-		return fmt.Errorf("status %d", last.Response.StatusCode)
+	if last.Response == nil {
+		return 0, last.Error
 	}
-	return last.Error
-}
-
-// retryAfter returns for how long not to query a server that refused a query (RFC 7480 section 5.5): its Retry-After
-// header (RFC 9110 section 10.2.3) between minPause and maxPause. It returns 0 if the server did not refuse.
-func (c *client) retryAfter(r *rdap.Response) time.Duration {
-	if r == nil || len(r.HTTP) == 0 || r.HTTP[len(r.HTTP)-1].Response == nil {
-		return 0
-	}
-	last := r.HTTP[len(r.HTTP)-1].Response
-	switch last.StatusCode {
+	reason = cmp.Or(last.Error, fmt.Errorf("status %d", last.Response.StatusCode))
+	switch last.Response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden:
 	default:
-		return 0
+		return 0, reason
 	}
-	wait := minPause
-	text := last.Header.Get("Retry-After")
+	wait = minPause
+	text := last.Response.Header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {
 		wait = time.Duration(min(seconds, int(maxPause.Seconds()))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(c.now())
 	}
-	return min(max(wait, minPause), maxPause)
+	return min(max(wait, minPause), maxPause), reason
 }
 
 // registrar returns the name of the entity with the role "registrar" (RFC 9083 section 10.2.4), or its handle.

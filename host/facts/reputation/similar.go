@@ -161,7 +161,7 @@ func (s *Similar) Load(ctx context.Context) error {
 
 func (s *Similar) load(ctx context.Context) error {
 	asked := s.now()
-	lists, err := s.feeds(ctx)
+	lists, err := limited(ctx, s.store.Feeds)
 	if err != nil {
 		return err
 	}
@@ -207,18 +207,11 @@ func (s *Similar) load(ctx context.Context) error {
 	return nil
 }
 
-// feeds returns the imported lists.
-func (s *Similar) feeds(ctx context.Context) ([]feed.List, error) {
+// limited runs a query of Load for at most loadTimeout.
+func limited[T any](ctx context.Context, query func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	return s.store.Feeds(ctx)
-}
-
-// names returns a page of a list.
-func (s *Similar) names(ctx context.Context, list int, after []byte) ([]ListedName, error) {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	return s.store.FeedNames(ctx, list, after, pageSize)
+	return query(ctx)
 }
 
 func (s *Similar) publish(lists map[int]*indexedList) {
@@ -244,7 +237,9 @@ func (s *Similar) read(ctx context.Context, list feed.List, goodVersions string)
 	l := &indexedList{List: list, goodVersions: goodVersions, domains: newNameIndex(), mailboxes: newNameIndex()}
 	var after []byte
 	for {
-		names, err := s.names(ctx, list.ID, after)
+		names, err := limited(ctx, func(ctx context.Context) ([]ListedName, error) {
+			return s.store.FeedNames(ctx, list.ID, after, pageSize)
+		})
 		if err != nil {
 			return nil, err
 		}
