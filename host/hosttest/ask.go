@@ -36,17 +36,30 @@ func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, h
 
 func request(t testing.TB, key, method, url, body string, header ...string) (status int, text string) {
 	t.Helper()
-	request := expect.Value(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+	status, text, err := exchange(t.Context(), http.DefaultClient, key, method, url, body, header...)
+	expect.NoError(t, err)
+	return status, text
+}
+
+func exchange(ctx context.Context, client *http.Client, key, method, url, body string, header ...string) (
+	status int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	for pair := range slices.Chunk(header, 2) {
 		request.Header.Set(pair[0], pair[1])
 	}
-	response, err := http.DefaultClient.Do(request)
-	expect.NoError(t, err)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
 	defer response.Body.Close()
-	return response.StatusCode, string(expect.Value(io.ReadAll(response.Body))(t))
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), err
 }
 
 // Ask is Send for an answer that is an object.
@@ -60,17 +73,8 @@ func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (statu
 
 // Scrape returns a host's metrics, given its URL for operators.
 func Scrape(ctx context.Context, admin string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
+	_, text, err := exchange(ctx, http.DefaultClient, "", http.MethodGet, admin+"/metrics", "")
+	return text, err
 }
 
 // MetricOf returns a value from a page of metrics, or infinity if it is not there.

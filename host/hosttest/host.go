@@ -165,21 +165,14 @@ func Post(client *http.Client, url, key, body string) (a Answer) {
 
 // PostOnce makes a check. If the connection breaks, the status is 0.
 func PostOnce(client *http.Client, url, key, body string) Answer {
-	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
+	status, text, err := exchange(context.Background(), client, key, http.MethodPost, url+"/api/check", body,
+		"Content-Type", "application/json")
+	a := Answer{Status: status}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &a)
+	}
 	if err != nil {
 		return Answer{Error: err.Error()}
 	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return Answer{Error: err.Error()}
-	}
-	defer response.Body.Close()
-	var a Answer
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		return Answer{Error: err.Error()}
-	}
-	a.Status = response.StatusCode
 	return a
 }

@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"assay/host/installation"
+	"assay/host/internal/plot"
 	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
 	"assay/host/sandbox"
@@ -103,21 +105,16 @@ func LinkShared(t testing.TB, dir string, names ...string) {
 // link links files and folders of a data directory into another one.
 func link(from, to string, names ...string) error {
 	for _, name := range names {
-		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
+		err := fs.WalkDir(os.DirFS(from), name, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
 				return err
-			}
-			rel, err := filepath.Rel(from, path)
-			if err != nil {
-				return err
-			}
-			if strings.HasPrefix(d.Name(), "private-") { // temporary: another test compiles a layer
+			case strings.HasPrefix(d.Name(), "private-"): // temporary: another test compiles a layer
 				return fs.SkipDir
+			case d.IsDir():
+				return os.MkdirAll(filepath.Join(to, path), 0o700)
 			}
-			if d.IsDir() {
-				return os.MkdirAll(filepath.Join(to, rel), 0o700)
-			}
-			return os.Link(path, filepath.Join(to, rel))
+			return os.Link(filepath.Join(from, path), filepath.Join(to, path))
 		})
 		if err != nil {
 			return err
@@ -227,6 +224,17 @@ func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Cleanup(func() { expect.NoError(t, b.Close()) })
 	return b
 }
+
+// Thousands returns a number as documents show it, such as 1,500.
+func Thousands[T int | int64](n T) string {
+	return plot.Thousands(fmt.Sprint(n))
+}
+
+// Fenced matches a fenced block of a document, with its language and its text.
+var Fenced = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+// ProgramOrder lists the languages of the guide's snippets in the order of their tabs.
+var ProgramOrder = []string{"sh", "go", "ts", "python"}
 
 // ReadText returns the content of a file.
 func ReadText(t *testing.T, file string) string {

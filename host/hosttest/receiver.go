@@ -10,8 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
+	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
 
@@ -51,13 +51,7 @@ func Receive(t *testing.T, respond func(Call) int) (url string, calls <-chan Cal
 // Next waits for a call.
 func Next(t *testing.T, calls <-chan Call) Call {
 	t.Helper()
-	select {
-	case c := <-calls:
-		return c
-	case <-time.After(time.Minute):
-		t.Fatal("no webhook arrived")
-		panic("unreachable")
-	}
+	return storetest.Receive(t, "a webhook", calls)
 }
 
 // StandardSignature returns the Standard Webhooks signature of a call.

@@ -99,9 +99,7 @@ func (h *History) Since(t time.Time) (calls []*Call) {
 
 // Count returns how many calls got a status.
 func (h *History) Count(status int) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range h.Calls {
+	for _, c := range h.Since(time.Time{}) {
 		if c.Status == status {
 			n++
 		}
