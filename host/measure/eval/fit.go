@@ -96,7 +96,8 @@ func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitTyp
 	if err != nil {
 		return nil, err
 	}
-	f := &FitType{Type: t, N: len(rows), Positives: s.labels[true], Weights: make([]float64, len(lineup.Layers)), Kept: []string{},
+	f := &FitType{Type: t, N: len(rows), Positives: s.labels[true],
+		Weights: make([]float64, len(lineup.Layers)), Kept: []string{},
 		Binding: []string{}, Broken: []string{}}
 	best := s.fitWithin()
 	unlimited := best
