@@ -8,12 +8,12 @@ import (
 	"assay/sdk"
 )
 
-// Fast flux: addresses in at least this many autonomous systems or networks, with at most this TTL in seconds. Load
-// balancers of clouds use several networks within one system.
+// Fast flux: addresses in at least this many autonomous systems or networks. How long they stay is not known: a
+// resolver says how long its cache keeps them, which differs by when it is asked. Load balancers of clouds use several
+// networks within one system.
 const (
 	fluxSystems  = 4
 	fluxNetworks = 10
-	fluxTTL      = 600
 )
 
 // signal adds a finding's signal.
@@ -57,7 +57,7 @@ type lookups struct {
 	email                                bool
 	host, domain                         string
 	status, zone, special, alias, ns     string
-	networks, ttl                        string
+	networks                             string
 	mx, spf, dmarc                       string
 	age, registrar, states               string
 	asn, addressListings, domainListings string
@@ -71,8 +71,7 @@ func read(c *sdk.Check) lookups {
 		status: c.Get(sdk.DNSStatus), zone: c.Get(sdk.DNSZone),
 		special: c.Get(sdk.TextFact(sdk.DNSSpecial)), alias: c.Get(sdk.DNSAlias),
 		ns: c.Get(sdk.TextFact(sdk.DNSNS)), networks: c.Get(sdk.TextFact(sdk.DNSNetworks)),
-		ttl: c.Get(sdk.TextFact(sdk.DNSTTL)),
-		mx:  c.Get(sdk.TextFact(sdk.DNSMX)), spf: c.Get(sdk.DNSSPF), dmarc: c.Get(sdk.DNSDMARC),
+		mx: c.Get(sdk.TextFact(sdk.DNSMX)), spf: c.Get(sdk.DNSSPF), dmarc: c.Get(sdk.DNSDMARC),
 		age:       c.Get(sdk.TextFact(sdk.RDAPAgeDays)),
 		registrar: c.Get(sdk.RDAPRegistrar),
 		states:    c.Get(sdk.TextFact(sdk.RDAPStatus)),
@@ -189,11 +188,8 @@ func (f *lookups) scoreService(c *sdk.Check) {
 	f.scoreProviders(c)
 }
 
-// scoreFlux scores fast flux: a name that changes quickly among addresses of many networks.
+// scoreFlux scores fast flux: a name with addresses in many networks.
 func (f *lookups) scoreFlux(c *sdk.Check) {
-	if f.ttl == "" || leading(f.ttl) > fluxTTL {
-		return
-	}
 	n, kind := countWords(f.asn), &fluxOperators
 	if n < fluxSystems {
 		n, kind = leading(f.networks), &fluxAddresses
@@ -201,7 +197,7 @@ func (f *lookups) scoreFlux(c *sdk.Check) {
 			return
 		}
 	}
-	signal(c, kind, f.host, strconv.Itoa(n), strconv.Itoa(leading(f.ttl)))
+	signal(c, kind, f.host, strconv.Itoa(n))
 }
 
 // scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only

@@ -92,17 +92,17 @@ func TestEntriesAreFound(t *testing.T) {
 
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
-	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3",
+	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "null", "none", "3",
 		"2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
 	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99),
-		"99999999999999999999", "", "x", "pass_all", "-1", "\x00", "\xff", "pending_delete", "AS205759", "=")
-	f.Fuzz(func(t *testing.T, host, status, zone, special, alias, ns, networks, ttl, mx, policy, age, created,
+		"99999999999999999999", "x", "pass_all", "-1", "\x00", "\xff", "pending_delete", "AS205759", "=")
+	f.Fuzz(func(t *testing.T, host, status, zone, special, alias, ns, networks, mx, policy, age, created,
 		registrar, states, asn, listed string) {
 		for _, kind := range []string{"domain", "email"} {
 			suite.Check(t, Score, sdk.Facts{
 				"entity.type": kind, "domain.ascii": host, "domain.registrable": host, "dns.status": status,
 				"dns.zone": zone, "dns.special": special, "dns.alias": alias, "dns.ns": ns, "dns.networks": networks,
-				"dns.ttl": ttl, "dns.mx": mx, "dns.spf": policy, "dns.dmarc": policy, "rdap.found": "yes",
+				"dns.mx": mx, "dns.spf": policy, "dns.dmarc": policy, "rdap.found": "yes",
 				"rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar, "rdap.status": states,
 				"net.asn": asn, "net.listed": listed, "net.domain_listed": listed,
 			})

@@ -18,7 +18,7 @@ const (
 	signalRegistrationHeld   = "network:registration:held"   // The registrar or registry took the domain offline
 	signalRegistrationEnding = "network:registration:ending" // The registration has expired
 	signalAddressSpecial     = "network:address:special"     // The name has no public address but a private, loopback or unspecified one
-	signalAddressFlux        = "network:address:flux"        // The name switches quickly between addresses of many networks
+	signalAddressFlux        = "network:address:flux"        // The name has addresses in many networks
 	signalServiceParked      = "network:service:parked"      // The domain is parked or for sale
 	signalServiceCompany     = "network:service:company"     // Registrar, name servers or network are those of many reported domains; most of their customers are honest
 	signalBlocklistDomain    = "network:blocklist:domain"    // A DNS blocklist names the domain

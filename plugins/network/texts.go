@@ -31,14 +31,13 @@ var (
 	expired        = finding{8, signalRegistrationEnding, "The registration of % has expired"}
 
 	specialAddress = finding{15, signalAddressSpecial, "% has no public address, only a % one"}
-	fluxOperators  = finding{13, signalAddressFlux,
-		"% switches between addresses of % network operators every % seconds"}
-	fluxAddresses = finding{13, signalAddressFlux, "% switches between addresses of % networks every % seconds"}
-	parked        = finding{6, signalServiceParked, "% is parked or for sale (%)"}
-	parkedMail    = finding{15, signalServiceParked, "% is parked or for sale (%)"}
-	registrar     = finding{0, signalServiceCompany, "Registered through %, like many reported domains"}
-	nameServer    = finding{0, signalServiceCompany, "Name servers of %, like many reported domains"}
-	hosting       = finding{0, signalServiceCompany, "Hosted in %, like many reported domains"}
+	fluxOperators  = finding{13, signalAddressFlux, "% has addresses of % network operators"}
+	fluxAddresses  = finding{13, signalAddressFlux, "% has addresses in % networks"}
+	parked         = finding{6, signalServiceParked, "% is parked or for sale (%)"}
+	parkedMail     = finding{15, signalServiceParked, "% is parked or for sale (%)"}
+	registrar      = finding{0, signalServiceCompany, "Registered through %, like many reported domains"}
+	nameServer     = finding{0, signalServiceCompany, "Name servers of %, like many reported domains"}
+	hosting        = finding{0, signalServiceCompany, "Hosted in %, like many reported domains"}
 
 	listed        = finding{58, signalBlocklistDomain, "% is on the DNS blocklist %"}
 	listedMore    = finding{100, signalBlocklistSeveral, "% is on % DNS blocklists, including %"}
