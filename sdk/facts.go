@@ -327,8 +327,8 @@ const (
 	// the host). Example: exact.
 	FeedMatch TextFact = "feed.match"
 
-	// FeedCategory is feed.category: the threat that most of these lists name (section 6); absent if none names one.
-	// Example: phishing.
+	// FeedCategory is feed.category: the threat that most of these lists name (section 6), but disposable only if all
+	// name it; absent if none names one. Example: phishing.
 	FeedCategory TextFact = "feed.category"
 
 	// FeedDays is feed.days: whole days since the oldest of these entries was imported. Example: 12.

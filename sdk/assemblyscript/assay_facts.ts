@@ -478,7 +478,8 @@ export function feedMatch(): string | null {
   return fact("feed.match");
 }
 
-/** feed.category: the threat that most of these lists name (section 6); absent if none names one. Example: phishing. */
+/** feed.category: the threat that most of these lists name (section 6), but disposable only if all name it; absent if
+ * none names one. Example: phishing. */
 export function feedCategory(): string | null {
   return fact("feed.category");
 }

@@ -302,7 +302,8 @@ ASSAY_HELPER int assay_feed_lists(void) { return assay_count("feed.lists"); }
 // exact.
 ASSAY_HELPER char *assay_feed_match(void) { return assay_fact("feed.match"); }
 
-// feed.category: the threat that most of these lists name (section 6); absent if none names one. Example: phishing.
+// feed.category: the threat that most of these lists name (section 6), but disposable only if all name it; absent if
+// none names one. Example: phishing.
 ASSAY_HELPER char *assay_feed_category(void) { return assay_fact("feed.category"); }
 
 // feed.days: whole days since the oldest of these entries was imported. Example: 12.

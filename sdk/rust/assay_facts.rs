@@ -481,8 +481,8 @@ impl<'call> Check<'call> {
         self.fact("feed.match")
     }
 
-    /// feed.category: the threat that most of these lists name (section 6); absent if none names one. Example:
-    /// phishing.
+    /// feed.category: the threat that most of these lists name (section 6), but disposable only if all name it; absent
+    /// if none names one. Example: phishing.
     pub fn feed_category(&mut self) -> Option<&'call str> {
         self.fact("feed.category")
     }

@@ -11,6 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/feed"
+	"assay/sdk"
 )
 
 // Feed is the source "feed": entries for an entity in the imported lists.
@@ -69,8 +70,8 @@ var feedTable = []entity.Fact{
 	entity.TextFact("feed.match", 11, "exact", "best match on a bad list: exact (the entity itself), mail_domain "+
 		"(the domain of the address, or one above it), parent (a domain above the name, up to the registrable "+
 		"domain), or page (only pages on the host)"),
-	entity.TextFact("feed.category", 15, "phishing", "the threat that most of these lists name (section 6); absent "+
-		"if none names one"),
+	entity.TextFact("feed.category", 15, "phishing", "the threat that most of these lists name (section 6), but "+
+		"disposable only if all name it; absent if none names one"),
 	entity.NumberFact("feed.days", "12", "whole days since the oldest of these entries was imported"),
 	entity.TextFact("feed.good", 160, "Tranco", "names of the good lists that have the best match in "+
 		"feed.good_match, as in feed.listed"),
@@ -181,11 +182,13 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 	return found, nil
 }
 
+const disposable = string(sdk.Disposable)
+
 // matched combines the entries of one kind that have the strongest match.
 type matched struct {
 	lists    []string
 	match    string
-	category string // the one that most lists name; ties go to the first in alphabetical order
+	category string // the one that most lists name, in a tie the first by name; disposable only if all do
 	since    time.Time
 	fresh    bool // at least one of the lists
 }
@@ -223,6 +226,9 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 		if m.since.IsZero() || l.FirstSeen.Before(m.since) {
 			m.since = l.FirstSeen
 		}
+	}
+	if categories[disposable] < len(m.lists) {
+		delete(categories, disposable) // it scores least, and must not hide what another list says
 	}
 	for category, n := range categories {
 		if n > categories[m.category] || n == categories[m.category] && cmp.Less(category, m.category) {

@@ -151,9 +151,10 @@ func TestFeedFacts(t *testing.T) {
 		"Umbrella popular.example": 20_000, "Umbrella cdn.popular.example": 17, "Tranco gmail.com": 30,
 		"Tranco github.io": 100}}
 	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
-		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
+		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example",
+		"linen.example")
 	m.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
-	m.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
+	m.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example", "wool.example")
 	m.set(4, feed.List{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
 	m.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
 	m.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
@@ -162,6 +163,8 @@ func TestFeedFacts(t *testing.T) {
 	m.set(9, feed.List{Name: "Umbrella", Kind: feed.Ranked}, "popular.example", "cdn.popular.example")
 	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example")
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
+	m.set(12, feed.List{Name: "Trash", Kind: feed.Bad, Category: "disposable"}, "linen.example", "wool.example",
+		"silk.example")
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
 	type testCase struct {
@@ -210,6 +213,13 @@ func TestFeedFacts(t *testing.T) {
 		"on two lists, of which one is out of date": {entity.Domain, "bad2.example", entity.Facts{
 			"feed.listed": "Old, Older", "feed.lists": "2", "feed.match": "exact", "feed.days": "11",
 			"feed.fresh": "yes"}},
+		"on lists of phishing and of disposable mail": {entity.Domain, "linen.example", entity.Facts{
+			"feed.listed": "Bad, Trash", "feed.lists": "2", "feed.match": "exact", "feed.category": "phishing",
+			"feed.days": "12"}},
+		"on lists without a category and of disposable mail": {entity.Domain, "wool.example", entity.Facts{
+			"feed.listed": "Mixed, Trash", "feed.lists": "2", "feed.match": "exact", "feed.days": "12"}},
+		"on a list of disposable mail": {entity.Domain, "silk.example", entity.Facts{"feed.listed": "Trash",
+			"feed.lists": "1", "feed.match": "exact", "feed.category": "disposable", "feed.days": "12"}},
 		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
 		"a phone number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
 	}, func(t *testing.T, tt testCase) {
