@@ -264,9 +264,17 @@ func TestRegistration(t *testing.T) {
 	save(older)
 	wantStored("example.com", full, true)
 
-	// Unknown dates stay zero.
-	dateless := registration.Record{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
+	// Neither must one whose query failed, until the result is due. Then unknown dates stay zero.
+	dateless := registration.Record{Outcome: registration.Failed, Fetched: noon.Add(time.Minute),
 		NextFetch: noon.Add(time.Hour), Failures: 2}
+	save(dateless)
+	wantStored("example.com", full, true)
+	for range 2 { // a failure replaces an earlier one
+		dateless.Fetched, dateless.Failures = dateless.Fetched.Add(time.Hour), dateless.Failures+1
+		save(dateless)
+		wantStored("example.com", dateless, true)
+	}
+	dateless.Outcome, dateless.Fetched, dateless.Failures = registration.Absent, dateless.Fetched.Add(time.Second), 0
 	save(dateless)
 	wantStored("example.com", dateless, true)
 }

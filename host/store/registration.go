@@ -23,7 +23,7 @@ func (s *Store) Registration(ctx context.Context, domain string) (r registration
 	return r, true, nil
 }
 
-// SaveRegistration implements registration.Store. It does nothing if a newer registration is already stored.
+// SaveRegistration implements registration.Store.
 func (s *Store) SaveRegistration(ctx context.Context, domain string, r registration.Record) error {
 	_, err := query(s.db, "save_registration", named{
 		"domain": s.registrationKey(domain), "outcome": string(r.Outcome),

@@ -162,21 +162,29 @@ func (f *fetcher) drain(l *lane) {
 	}
 }
 
+// previous returns the stored record of domain, if there is one, and whether the registry must be asked. It caches one
+// that another host has fetched.
+func (f *fetcher) previous(domain string) (r Record, ok, due bool) {
+	ctx, cancel := context.WithTimeout(f.base, storeTimeout)
+	defer cancel()
+	r, ok, err := f.source.store.Registration(ctx, domain)
+	if err != nil {
+		return r, false, false // a record that cannot be stored would be fetched again and again, by every host
+	}
+	if due = f.source.isDue(r, ok); !due {
+		f.source.cacheRecord(domain, r, true)
+	}
+	return r, ok, due
+}
+
 // process fetches and saves the record of domain and returns "". In the lane without a server, it returns the server
 // that domain belongs to, if there is one.
 func (f *fetcher) process(l *lane, domain string) (server string) {
-	ctx, cancel := context.WithTimeout(f.base, storeTimeout)
-	previous, ok, err := f.source.store.Registration(ctx, domain)
-	cancel()
-	if err != nil {
-		return "" // a record that cannot be stored would be fetched again and again, by every host
-	}
-	now := f.source.now()
-	if ok && now.Before(previous.NextFetch) { // another host has fetched it
-		f.source.cacheRecord(domain, previous, true)
+	previous, ok, due := f.previous(domain)
+	if !due {
 		return ""
 	}
-	if now.Before(l.resume) {
+	if f.source.now().Before(l.resume) {
 		if !ok {
 			previous.Outcome = Failed
 		}
@@ -185,6 +193,7 @@ func (f *fetcher) process(l *lane, domain string) (server string) {
 		return ""
 	}
 	var r Record
+	var err error
 	if l.server == "" {
 		ctx, cancel := context.WithTimeout(f.base, fetchTimeout)
 		defer cancel()
@@ -202,7 +211,7 @@ func (f *fetcher) process(l *lane, domain string) (server string) {
 	if f.base.Err() != nil {
 		return ""
 	}
-	now = f.source.now()
+	now := f.source.now()
 	var pause *pauseError
 	switch {
 	case errors.Is(err, errNoServer):
@@ -212,8 +221,11 @@ func (f *fetcher) process(l *lane, domain string) (server string) {
 	}
 	if err != nil {
 		f.source.log.Debug("registration could not be fetched", "server", l.server, "error", err)
+		if previous, _, due = f.previous(domain); !due {
+			return ""
+		}
 	}
-	ctx, cancel = context.WithTimeout(f.base, storeTimeout)
+	ctx, cancel := context.WithTimeout(f.base, storeTimeout)
 	defer cancel()
 	f.source.save(ctx, domain, afterQuery(previous, r, err, now))
 	return ""

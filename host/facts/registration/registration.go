@@ -45,7 +45,8 @@ type Record struct {
 type Store interface {
 	// Registration returns the record of a domain; ok reports whether there is one.
 	Registration(ctx context.Context, domain string) (r Record, ok bool, err error)
-	// SaveRegistration replaces the record of a domain, unless the stored one was fetched later.
+	// SaveRegistration replaces the record of a domain, unless the stored one was fetched later, or is an answer that
+	// is not due and the query for r failed.
 	SaveRegistration(ctx context.Context, domain string, r Record) error
 }
 
@@ -208,9 +209,9 @@ func (s *Source) load(ctx context.Context, domain string) (Record, bool, error) 
 
 // cacheRecord caches a record of domain, or that the store has none.
 func (s *Source) cacheRecord(domain string, r Record, ok bool) {
-	ttl := noRecordTTL
-	if ok {
-		ttl = recordTTL
+	ttl := recordTTL
+	if r.Fetched.IsZero() { // the store has none
+		ttl = noRecordTTL
 	}
 	s.cache.Put(domain, cacheEntry{r, ok, s.now().Add(ttl)}, 250+len(domain)+len(r.Registrar)+len(r.Status))
 }

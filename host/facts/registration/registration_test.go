@@ -293,6 +293,8 @@ func TestRetryAfter(t *testing.T) {
 		expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), facts.ErrPending)
 		r.untilDone(t, "two.com")
 		expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
+		two, _ := r.fetcher.source.cache.Get("two.com")
+		expect.Equal(t, "cached for", two.expires.Sub(r.clock.Now()), noRecordTTL)
 		r.clock.Add(time.Second)
 		r.handle(respond(`{"objectClassName": "domain"}`))
 		expect.Equal(t, "the outcome after the pause", r.fetch(t, "two.com").Outcome, Registered)
@@ -332,6 +334,15 @@ func TestFetchedByAnotherHost(t *testing.T) {
 	r.untilDone(t, "second.com")
 	expect.Equal(t, "Observe", expect.Value(r.observe(t, entity.Domain, "second.com"))(t)["rdap.age_days"], "1")
 	expect.Equal(t, "requests", r.count("second.com"), 0)
+
+	// The other host has an answer while this host's query fails.
+	want := Record{Outcome: Registered, Registrar: "One", Fetched: noon, NextFetch: noon.Add(time.Hour)}
+	r.handle(func(w http.ResponseWriter, _ *http.Request) {
+		_ = r.store.SaveRegistration(t.Context(), "third.com", want)
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	expect.Equal(t, "the stored record", r.fetch(t, "third.com"), want)
+	expect.Equal(t, "Observe", expect.Value(r.observe(t, entity.Domain, "third.com"))(t)["rdap.registrar"], "One")
 }
 
 // TestStoreUnavailable checks that a record that cannot be read is not taken for one that the registry has not given
