@@ -17,15 +17,18 @@ import (
 // under its name followed by "[]", joined with commas.
 type object map[string]string
 
-// Limits of one object. Members beyond them are dropped.
+// Limits of a JSON document. Members beyond those of one object are dropped.
 const (
+	maxToken   = 1 << 20 // bytes
+	maxDepth   = 32
 	maxMembers = 256
-	maxJoined  = 256 // bytes of one joined array
+	maxObject  = 256 << 10 // bytes of all values but joined arrays
+	maxJoined  = 256       // bytes of a name, and of one joined array
 )
 
 func (o object) set(name, value string) {
 	name = strings.ToLower(name)
-	if _, ok := o[name]; !ok && len(o) < maxMembers && len(value) <= maxLine {
+	if _, ok := o[name]; !ok && len(o) < maxMembers {
 		o[name] = value
 	}
 }
@@ -33,11 +36,27 @@ func (o object) set(name, value string) {
 func (o object) join(name, value string) {
 	name = strings.ToLower(name) + "[]"
 	switch joined := o[name]; {
+	case len(joined)+len(value) >= maxJoined:
 	case joined == "":
 		o.set(name, value)
-	case len(joined)+len(value) < maxJoined:
+	default:
 		o[name] = joined + "," + value
 	}
+}
+
+// tokenReader fails when too much is read for one token, because the decoder holds all of it in memory.
+type tokenReader struct {
+	*bufio.Reader
+	read int // since the last token
+}
+
+func (t *tokenReader) Read(p []byte) (int, error) {
+	if t.read > maxToken {
+		return 0, errors.New("a text is longer than 1 MiB")
+	}
+	n, err := t.Reader.Read(p)
+	t.read += n
+	return n, err
 }
 
 // walk reads a sequence of JSON values and keeps only the open objects in memory. It calls onText for each scalar
@@ -46,13 +65,19 @@ func walk(in *bufio.Reader, onText func(array, value string) error, onObject fun
 	type level struct {
 		object object // nil for an array
 		name   string // the current member, or the member that contains the array
+		size   int    // bytes of values
 	}
 	var stack []level
-	decoder := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	tokens := &tokenReader{Reader: in}
+	decoder := jsontext.NewDecoder(tokens, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
+		tokens.read = 0
 		token, err := decoder.ReadToken()
 		if errors.Is(err, io.EOF) && len(stack) == 0 {
 			return nil
+		}
+		if len(stack) > maxDepth {
+			err = fmt.Errorf("values are nested more than %d deep", maxDepth)
 		}
 		if err != nil {
 			return fmt.Errorf("parsing JSON: %w", err)
@@ -78,7 +103,7 @@ func walk(in *bufio.Reader, onText func(array, value string) error, onObject fun
 		case ']':
 			stack = stack[:len(stack)-1]
 		default:
-			value := strings.Clone(token.String())
+			value := token.String()
 			switch {
 			case top == nil:
 				err = onText("", value)
@@ -88,8 +113,9 @@ func walk(in *bufio.Reader, onText func(array, value string) error, onObject fun
 				}
 				err = onText(top.name, value)
 			case isName(decoder):
-				top.name = value
-			default:
+				top.name = strings.Clone(value[:min(len(value), maxJoined)])
+			case len(value) <= maxLine && top.size+len(value) <= maxObject:
+				top.size += len(value)
 				top.object.set(top.name, value)
 			}
 			if err != nil {
@@ -117,7 +143,7 @@ func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 		number++
 		i := item{line: number, text: value, category: category}
 		if len(value) > maxLine {
-			i.text, i.malformed = value[:maxExampleText], tooLong
+			i.text, i.malformed = strings.Clone(value[:maxExampleText]), tooLong
 		}
 		return take(i)
 	}

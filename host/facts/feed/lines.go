@@ -142,12 +142,12 @@ func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 		fields := columns.split(line)
 		i := item{line: number, text: line}
 		if columns.entity < len(fields) && strings.TrimSpace(fields[columns.entity]) != "" {
-			i.text = fields[columns.entity]
+			i.text = strings.Clone(fields[columns.entity]) // without the rest of the line
 		} else {
 			i.malformed = "has an empty entity column"
 		}
 		if columns.category >= 0 && columns.category < len(fields) {
-			i.category = fields[columns.category]
+			i.category = strings.Clone(fields[columns.category])
 		}
 		if o.Ranked && i.malformed == "" {
 			i.rankAs(columns.rankIn(fields))

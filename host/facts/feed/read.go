@@ -30,6 +30,7 @@ const (
 	maxExamples    = 5        // malformed items in a report
 	maxExampleText = 60       // bytes of a malformed item in a report
 	chunkItems     = 2000     // items that a worker normalises at a time
+	chunkBytes     = 1 << 20  // of their texts
 )
 
 // Options configures reading.
@@ -160,17 +161,19 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 // sendChunks groups items into chunks and sends them to the workers.
 func sendChunks(ctx context.Context, raw chan<- chunk, read func(take func(item) error) error) error {
 	var items []item
+	size := 0
 	send := func() error {
 		select {
 		case raw <- chunk{items: items}:
-			items = make([]item, 0, chunkItems)
+			items, size = make([]item, 0, chunkItems), 0
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	err := read(func(i item) error {
-		if items = append(items, i); len(items) == chunkItems {
+		size += len(i.text) + len(i.category)
+		if items = append(items, i); len(items) == chunkItems || size > chunkBytes {
 			return send()
 		}
 		return nil

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -266,6 +267,37 @@ func TestTruncatedList(t *testing.T) {
 	}
 	_, _, err := read(t, strings.NewReader("1,2\n3,4\n"), Options{Format: CSV})
 	expect.That(t, errors.Is(err, ErrNoColumn), "without an entity column: %v, want %v", err, ErrNoColumn)
+}
+
+// Whatever a list contains, little of it is in memory at a time.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 2<<20)
+	for _, format := range []Format{JSON, MISP, STIX} {
+		for list, want := range map[string]string{`["` + long: "longer than 1 MiB", `{"` + long: "longer than 1 MiB",
+			strings.Repeat(`{"a":[`, 50): "nested more than 32 deep"} {
+			_, _, err := read(t, strings.NewReader(list), Options{Format: format})
+			expect.ErrorText(t, string(format), err, want)
+		}
+	}
+	list := `{"long": "` + long[:100_000] + `"`
+	for i := range 40 {
+		list += fmt.Sprintf(`, "%d%s": "%s", "%d": ["%[2]s"]`, i, long[:9000], long[:9000], i)
+	}
+	expect.NoError(t, walk(bufio.NewReader(strings.NewReader(list+"}")), func(string, string) error { return nil },
+		func(o object) error {
+			bytes := len(fmt.Sprint(o))
+			expect.That(t, len(o) > 20 && bytes < 300_000, "%d members, %d bytes", len(o), bytes)
+			return nil
+		}))
+	raw := make(chan chunk, 100)
+	expect.NoError(t, sendChunks(t.Context(), raw, func(take func(item) error) error {
+		for range 100 {
+			_ = take(item{text: long[:60_000]})
+		}
+		return nil
+	}))
+	expect.That(t, len(raw) > 4 && len((<-raw).items) < 40, "6 MB in %d chunks", len(raw))
 }
 
 type brokenReader struct{}
