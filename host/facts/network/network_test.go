@@ -243,6 +243,8 @@ func TestPolicies(t *testing.T) {
 			{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
 			{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
 			{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
+			{"behind others", strings.Repeat("d.com. 60 IN TXT \"v=a\"\n", 40) + `d.com. 60 IN TXT "v=spf1 -all"`,
+				"nobody"},
 			{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
 			{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
 				"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},

@@ -29,7 +29,7 @@ type Answer struct {
 	Status    Status
 	Addresses []netip.Addr  // A, AAAA: sorted, without duplicates, at most maxListed
 	Hosts     []Host        // NS, MX: sorted by preference and name, without duplicates, at most maxListed
-	Policies  []string      // TXT: printable ASCII texts that begin with "v=", such as SPF; sorted, at most maxPolicies
+	Policies  []string      // TXT: SPF and DMARC records, printable ASCII; sorted, at most maxListed
 	Alias     string        // the canonical name at the end of the CNAME chain; "" if the name is not an alias
 	Records   int           // number of records in the response, including those not listed above
 	TTL       time.Duration // smallest TTL of the records and of the CNAME chain; only with OK
@@ -46,8 +46,7 @@ type Host struct {
 
 const (
 	maxAliases     = 12 // length of a CNAME chain; common resolvers have similar limits
-	maxListed      = 32 // addresses or hosts in an answer
-	maxPolicies    = 8
+	maxListed      = 32 // addresses, hosts or policies in an answer
 	maxPolicyBytes = 2048
 )
 
@@ -125,7 +124,8 @@ func (a *Answer) add(rr dns.RR) {
 		a.addHost(rr.Mx, int(rr.Preference))
 	case *dns.TXT:
 		text := strings.Join(rr.Txt, "") // the strings of a record form one text (RFC 7208 section 3.3)
-		if len(text) >= 2 && strings.EqualFold(text[:2], "v=") && len(a.Policies) < maxPolicies {
+		version := strings.ToLower(text[:min(len(text), 8)])
+		if strings.HasPrefix(version, "v=spf1") || version == "v=dmarc1" {
 			a.Policies = append(a.Policies, strings.Clone(text[:min(len(text), maxPolicyBytes)]))
 		}
 	}
@@ -148,6 +148,7 @@ func (a *Answer) normalize() {
 	})
 	a.Hosts = slices.Clone(truncate(slices.Compact(a.Hosts)))
 	slices.Sort(a.Policies)
+	a.Policies = slices.Clone(truncate(a.Policies))
 }
 
 func truncate[T any](all []T) []T { return all[:min(len(all), maxListed)] }
