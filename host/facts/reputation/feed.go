@@ -213,20 +213,28 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 		return m
 	}
 	m.match = matchOrder[best]
-	categories := map[string]int{}
+	nearest := map[string]Listing{} // of each list, the entry for the name that is nearest to the entity's
 	for _, l := range listings {
-		if rank(l) != best || slices.Contains(m.lists, l.Name) {
+		if rank(l) != best {
 			continue
 		}
-		m.lists = append(m.lists, l.Name)
-		m.fresh = m.fresh || l.Fresh
-		if l.Category != "" {
-			categories[l.Category]++
+		known, ok := nearest[l.Name]
+		if !ok {
+			m.lists = append(m.lists, l.Name)
 		}
+		if !ok || l.Index < known.Index {
+			nearest[l.Name] = l
+		}
+		m.fresh = m.fresh || l.Fresh
 		if m.since.IsZero() || l.FirstSeen.Before(m.since) {
 			m.since = l.FirstSeen
 		}
 	}
+	categories := map[string]int{}
+	for _, l := range nearest {
+		categories[l.Category]++
+	}
+	delete(categories, "")
 	if categories[disposable] < len(m.lists) {
 		delete(categories, disposable) // it scores least, and must not hide what another list says
 	}

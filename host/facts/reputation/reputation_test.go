@@ -33,6 +33,7 @@ type memoryStore struct {
 	entries    map[int][]ListedName
 	pages      map[string]bool // "list value" of entries for single pages
 	ranks      map[string]int  // likewise, of ranked lists
+	ages       map[string]int  // days by value, beyond the number of the list
 	aggregates func([]Subject) ([]Aggregate, error)
 	queries    int
 	broken     error
@@ -121,7 +122,7 @@ func (m *memoryStore) Listings(_ context.Context, nodes []Node) ([]Listing, erro
 					found = append(found, Listing{
 						Index: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: m.pages[f.Name+" "+e.Value],
 						Fresh: f.FreshUntil == nil || f.FreshUntil.After(noon), Rank: m.ranks[f.Name+" "+e.Value],
-						FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
+						FirstSeen: noon.Add(-time.Duration(f.ID+m.ages[e.Value]) * 24 * time.Hour),
 					})
 				}
 			}
@@ -165,6 +166,9 @@ func TestFeedFacts(t *testing.T) {
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	m.set(12, feed.List{Name: "Trash", Kind: feed.Bad, Category: "disposable"}, "linen.example", "wool.example",
 		"silk.example")
+	m.set(13, feed.List{Name: "Deep", Kind: feed.Bad}, "loft.example", "b.loft.example")
+	m.entries[13][0].Category, m.entries[13][1].Category = "malware", "phishing"
+	m.ages = map[string]int{"loft.example": 86}
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
 	type testCase struct {
@@ -183,6 +187,8 @@ func TestFeedFacts(t *testing.T) {
 		"below a listed customer": {entity.Domain, "www.weird.github.io",
 			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "parent", "feed.category": "phishing",
 				"feed.days": "1"}},
+		"below two domains of a list": {entity.Domain, "a.b.loft.example", entity.Facts{"feed.listed": "Deep",
+			"feed.lists": "1", "feed.match": "parent", "feed.category": "phishing", "feed.days": "99"}},
 		"a listed address": {entity.Email, "X+tag@mail.example.org",
 			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "exact", "feed.category": "phishing",
 				"feed.days": "1"}},
