@@ -104,8 +104,8 @@ const (
 // matchOrder orders matches from the strongest to the weakest.
 var matchOrder = []string{matchExact, matchMailDomain, matchParent, matchPage}
 
-// maxParents bounds the parent domains to look up below the registrable domain.
-const maxParents = 4
+// maxParents bounds the parent domains to look up: half of them nearest to the name, half to the registrable domain.
+const maxParents = 10
 
 // lookups returns the nodes to look up for an entity. The parents of a domain count up to its registrable domain. Under
 // a private suffix (publicsuffix.org), the registrable domain belongs to one customer of the hosting service, so an
@@ -127,18 +127,15 @@ func lookups(e entity.Entity) []lookup {
 		return all
 	}
 	registrable := e.Facts["domain.registrable"]
-	for range maxParents {
-		_, parent, found := strings.Cut(name, ".")
-		if !found || registrable == "" || name == registrable {
-			break
-		}
-		name = parent
-		all = append(all, lookup{Node{Kind: string(entity.Domain), Value: name}, match})
+	var parents []lookup
+	for strings.HasSuffix(name, "."+registrable) {
+		_, name, _ = strings.Cut(name, ".")
+		parents = append(parents, lookup{Node{Kind: string(entity.Domain), Value: name}, match})
 	}
-	if name != registrable && registrable != "" {
-		all = append(all, lookup{Node{Kind: string(entity.Domain), Value: registrable}, match})
+	if n := len(parents); n > maxParents {
+		parents = slices.Delete(parents, maxParents/2, n-maxParents/2)
 	}
-	return all
+	return append(all, parents...)
 }
 
 // Recall implements facts.Memory.

@@ -189,6 +189,9 @@ func TestFeedFacts(t *testing.T) {
 				"feed.days": "1"}},
 		"below two domains of a list": {entity.Domain, "a.b.loft.example", entity.Facts{"feed.listed": "Deep",
 			"feed.lists": "1", "feed.match": "parent", "feed.category": "phishing", "feed.days": "99"}},
+		"far below a name that is below its registrable domain": {entity.Domain, strings.Repeat("x.", 50) +
+			"b.loft.example", entity.Facts{"feed.listed": "Deep", "feed.lists": "1", "feed.match": "parent",
+			"feed.category": "phishing", "feed.days": "99"}},
 		"a listed address": {entity.Email, "X+tag@mail.example.org",
 			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "exact", "feed.category": "phishing",
 				"feed.days": "1"}},
@@ -235,6 +238,8 @@ func TestFeedFacts(t *testing.T) {
 		}
 		expect.NoDiff(t, "facts", tt.want, got)
 	})
+	deep := lookups(parse(t, entity.Domain, strings.Repeat("x.", 50)+"loft.example"))
+	expect.Equal(t, "lookups of a deep name", len(deep), 1+maxParents)
 }
 
 func TestGraphFacts(t *testing.T) {
