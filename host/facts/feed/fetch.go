@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"assay/host/internal/internet"
 	"assay/registry/fault"
@@ -128,7 +130,7 @@ func fetch(ctx context.Context, r Request, stallTimeout time.Duration) (*Source,
 		return nil, withoutURL(err)
 	}
 	source := NewSource(&body{in: response.Body, timeout: stallTimeout, cancel: cancel}, response.ContentLength)
-	source.Validators = Validators{response.Header.Get("ETag"), response.Header.Get("Last-Modified")}
+	source.Validators = Validators{validator(response, "ETag"), validator(response, "Last-Modified")}
 	if response.StatusCode != http.StatusOK {
 		_ = source.Close()
 		return nil, statusError(response)
@@ -136,9 +138,18 @@ func fetch(ctx context.Context, r Request, stallTimeout time.Duration) (*Source,
 	return source, nil
 }
 
-// statusError returns the error for a response without a list.
+// validator returns a header, or "" if the database or the next request could not have it.
+func validator(response *http.Response, name string) string {
+	value := response.Header.Get(name)
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return value
+}
+
+// statusError returns the error for a response without a list. Its reason may contain anything.
 func statusError(response *http.Response) error {
-	err := fmt.Errorf("the server responded with %s", response.Status)
+	err := fmt.Errorf("the server responded with status %d", response.StatusCode)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 	switch {
 	case response.StatusCode == http.StatusNotModified:
@@ -187,10 +198,12 @@ func withoutURL(err error) error {
 }
 
 // checkScheme requires https, because an attacker who can alter the list in transit decides what is blocked. On this
-// machine, http is accepted too.
+// machine, http is accepted too. It refuses host names that would garble an error.
 func checkScheme(at *url.URL) error {
 	addr := net.ParseIP(at.Hostname())
 	switch {
+	case strings.ContainsFunc(at.Host, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("the host name is not printable")
 	case at.Scheme == "https", at.Scheme == "http" && (at.Hostname() == "localhost" || addr.IsLoopback()):
 		return nil
 	case at.Scheme == "http":

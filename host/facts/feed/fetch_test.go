@@ -31,6 +31,16 @@ func TestFetch(t *testing.T) {
 			fmt.Fprintln(w, "a.example")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
+		case "/odd":
+			w.Header()["Etag"] = []string{"\"caf\xe9\""}
+			w.Header().Set("Last-Modified", "Tue")
+		case "/status":
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprint(conn, "HTTP/1.1 500 \x1b[2J\x00\xe9\r\n\r\n")
+			_ = conn.Close()
+		case "/hidden":
+			w.Header().Set("Location", "https://a\u009b2J.example/")
+			w.WriteHeader(http.StatusFound)
 		case "/loop":
 			http.Redirect(w, r, "/loop", http.StatusFound)
 		default:
@@ -46,7 +56,9 @@ func TestFetch(t *testing.T) {
 		"fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
 
 	for from, want := range map[string]string{
-		server.URL + "/none?key=secret": "404 Not Found",
+		server.URL + "/none?key=secret": "status 404",
+		server.URL + "/status":          "status 500",
+		server.URL + "/hidden":          "not printable",
 		server.URL + "/elsewhere":       "use https",
 		server.URL + "/loop":            "too many redirects",
 		"http://lists.example/x":        "use https",
@@ -56,7 +68,11 @@ func TestFetch(t *testing.T) {
 		_, err := Fetch(t.Context(), Request{URL: from})
 		expect.That(t, err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "secret"),
 			"Fetch(%s): %v, want %q without the key", from, err, want)
+		expect.That(t, !strings.ContainsAny(fmt.Sprint(err), "\x1b\x00\xe9\u009b"), "Fetch(%s): %q", from, err)
 	}
+	odd := expect.Value(Fetch(t.Context(), Request{URL: server.URL + "/odd"}))(t)
+	_ = odd.Close()
+	expect.Equal(t, "validators", odd.Validators, Validators{LastModified: "Tue"})
 
 	ended := expect.Ended(t)
 	expect.Error(t, "with a cancelled context",
