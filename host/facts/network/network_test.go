@@ -249,6 +249,12 @@ func TestPolicies(t *testing.T) {
 			{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
 				"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
 			{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
+			{"redirected within", "d.com. 60 IN TXT \"v=spf1 redirect=_spf.d.com\"\n" +
+				"_spf.d.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
+			{"redirected to a private name", "d.com. 60 IN TXT \"v=spf1 redirect=vault.corp\"\n" +
+				"vault.corp. 60 IN TXT \"v=spf1 a -all\"", "invalid"},
+			{"redirected to a private URL", "d.com. 60 IN TXT \"v=spf1 redirect=a.com/x.corp\"\n" +
+				"a.com/x.corp. 60 IN TXT \"v=spf1 a -all\"", "invalid"},
 			{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
 			{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
 				"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" + "f.com. 60 IN TXT \"v=spf1 -all\"", ""},

@@ -22,7 +22,12 @@ func (d DNS) spf(ctx context.Context, domain string) (entity.Facts, error) {
 		if redirect == "" {
 			return entity.Facts{"dns.spf": verdict}, nil
 		}
-		domain = redirect
+		e, _ := entity.Parse(entity.Domain, redirect, "")
+		s, public := subjectOf(e)
+		if !public {
+			return entity.Facts{"dns.spf": "invalid"}, nil
+		}
+		domain = s.host
 	}
 	return nil, nil
 }
