@@ -13,11 +13,12 @@ import (
 // the functions' offsets, the length of the code, and the code.
 func isCodeOf(compiled wazero.CompiledModule, file []byte) bool {
 	offsets, code := engineCode(compiled)
-	want := make([]byte, 0, len(file))
+	var table []byte
 	for _, offset := range append(offsets, len(code)) {
-		want = binary.LittleEndian.AppendUint64(want, uint64(offset))
+		table = binary.LittleEndian.AppendUint64(table, uint64(offset))
 	}
-	return len(code) > 0 && bytes.Contains(file, append(want, code...))
+	_, rest, found := bytes.Cut(file, table)
+	return found && len(code) > 0 && bytes.HasPrefix(rest, code)
 }
 
 // engineCode returns the offsets of a module's functions and its native code, which is nil if the engine keeps them
