@@ -25,6 +25,17 @@ type Resolver interface {
 	Lookup(ctx context.Context, q resolver.Question) (resolver.Answer, error)
 }
 
+// known is like Lookup, but fails if the servers could not resolve the name: then its records are unknown. That its
+// signatures are wrong is an answer.
+func known(ctx context.Context, r Resolver, name string, t resolver.Type) (resolver.Answer, error) {
+	q := resolver.Question{Name: name, Type: t}
+	a, err := r.Lookup(ctx, q)
+	if err == nil && a.Status == resolver.ServFail && !a.Bogus {
+		err = fmt.Errorf("resolving %s: %w", q, resolver.ErrUnanswered)
+	}
+	return a, err
+}
+
 // DNS is the source "dns".
 type DNS struct {
 	resolver Resolver
@@ -108,11 +119,11 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 	// ask looks up one record type of name and derives facts from the answer.
 	ask := func(name string, record resolver.Type, derive func(resolver.Answer) entity.Facts) {
 		lookUps.run(func() (entity.Facts, error) {
-			a, err := d.resolver.Lookup(ctx, resolver.Question{Name: name, Type: record})
-			if err != nil {
+			a, err := known(ctx, d.resolver, name, record)
+			if a.Status == "" {
 				return nil, err
 			}
-			return derive(a), nil
+			return derive(a), err
 		})
 	}
 	if wantsAny(wants, "dns.status", "dns.a", "dns.special", "dns.networks", "dns.ttl", "dns.alias") {
@@ -194,9 +205,9 @@ func wanted(lookUps *group[entity.Facts], wants func(string) bool) (entity.Facts
 
 // addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.
 func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Facts, error) {
-	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.A})
+	a, err := known(ctx, d.resolver, host, resolver.A)
 	if err != nil {
-		return nil, err
+		return entity.Facts{"dns.status": string(a.Status)}, err
 	}
 	found := entity.Facts{"dns.alias": a.Alias, "dns.special": strings.Join(specialKinds(a.Addresses), " ")}
 	if a.Status == resolver.OK {
@@ -208,12 +219,10 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 		return found, nil
 	}
 	if a.Status == resolver.NoData {
-		if a, err = d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA}); err != nil {
-			return found, err
-		}
+		a, err = known(ctx, d.resolver, host, resolver.AAAA)
 	}
 	found["dns.status"] = string(a.Status)
-	return found, nil
+	return found, err
 }
 
 // dnssec reports the DNSSEC state without validating signatures here: whether the parent has a DS record for the zone

@@ -87,9 +87,9 @@ func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) b
 
 // byAddress returns the facts about the host's public IPv4 addresses, or about its IPv6 addresses if it has no IPv4.
 func (n *Net) byAddress(ctx context.Context, host string, wants func(string) bool) (entity.Facts, error) {
-	a, err := n.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.A})
+	a, err := known(ctx, n.resolver, host, resolver.A)
 	if err == nil && a.Status == resolver.NoData {
-		a, err = n.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA})
+		a, err = known(ctx, n.resolver, host, resolver.AAAA)
 	}
 	if err != nil {
 		return nil, err

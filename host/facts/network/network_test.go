@@ -200,7 +200,6 @@ func TestDNSSEC(t *testing.T) {
 			m.IsEdns0().Option = append(m.IsEdns0().Option,
 				&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
 		},
-		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
 	}, func(t *testing.T, want string, change func(m *dns.Msg)) {
 		server := resolvertest.Start(t, zone)
 		server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
@@ -212,6 +211,21 @@ func TestDNSSEC(t *testing.T) {
 			parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
 		expect.That(t, err == nil && got["dns.dnssec"] == want, "%v, %v, want %q", got, err, want)
 	})
+}
+
+// TestServerFailure checks that the source is named as unanswered if a server cannot resolve the names.
+func TestServerFailure(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, zone)
+	server.HandleAll(func(w dns.ResponseWriter, r *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeServerFailure))
+	})
+	source := network.NewDNS(ask(t, server))
+	for _, f := range source.Table() {
+		want := map[string]string{"dns.status": "servfail", "dns.zone": "servfail"}[f.Name]
+		got, err := source.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting(f.Name))
+		expect.That(t, errors.Is(err, facts.ErrUnanswered) && got[f.Name] == want, "%s: %v, %v", f.Name, got, err)
+	}
 }
 
 // TestPolicies checks the facts that one record decides.

@@ -11,8 +11,8 @@ import (
 // spf evaluates who may send mail for domain (SPF, RFC 7208). It follows one redirect, because longer chains are rare.
 func (d DNS) spf(ctx context.Context, domain string) (entity.Facts, error) {
 	for hop := range 2 {
-		a, err := d.resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.TXT})
-		if err != nil || a.Status == resolver.ServFail {
+		a, err := known(ctx, d.resolver, domain, resolver.TXT)
+		if err != nil {
 			return nil, err
 		}
 		verdict, redirect := readSPF(a.Policies)
@@ -91,7 +91,7 @@ func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Fact
 	ask := func(name string) <-chan answer {
 		out := make(chan answer, 1)
 		go func() {
-			a, err := d.resolver.Lookup(ctx, resolver.Question{Name: "_dmarc." + name, Type: resolver.TXT})
+			a, err := known(ctx, d.resolver, "_dmarc."+name, resolver.TXT)
 			out <- answer{a, err}
 		}()
 		return out
@@ -102,12 +102,12 @@ func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Fact
 		parent = ask(registrable)
 	}
 	a := <-own
-	if a.err != nil || a.Status == resolver.ServFail {
+	if a.err != nil {
 		return nil, a.err
 	}
 	verdict := readDMARC(a.Policies, "p")
 	if verdict == "none" && parent != nil {
-		if a = <-parent; a.err != nil || a.Status == resolver.ServFail {
+		if a = <-parent; a.err != nil {
 			return nil, a.err
 		}
 		verdict = readDMARC(a.Policies, "sp", "p")

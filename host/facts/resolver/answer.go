@@ -35,7 +35,6 @@ type Answer struct {
 	TTL       time.Duration // smallest TTL of the records and of the CNAME chain; only with OK
 	Authentic bool          // the server validated the answer with DNSSEC (AD bit)
 	Bogus     bool          // with ServFail: the server reports that DNSSEC validation failed
-	Stale     bool          // the answer has expired and could not be refreshed
 }
 
 // Host is a name server or mail server. A null MX (RFC 7505) has the name "".

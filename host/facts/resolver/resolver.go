@@ -74,7 +74,6 @@ const (
 	maxNegativeTTL = 15 * time.Minute
 	failureTTL     = 5 * time.Second // of responses without an answer; RFC 9520 section 3.2 requires 1 s to 5 min
 	noResponseTTL  = time.Second
-	staleFor       = 6 * time.Hour // how long an expired answer may replace a failure (serve-stale, RFC 8767)
 )
 
 var (
@@ -127,12 +126,10 @@ type flight struct {
 
 // entry is the cached result of a question.
 type entry struct {
-	answer     Answer
-	err        error
-	trust      *trust // under which it was received
-	expires    time.Time
-	lastGood   *Answer // the last answer with records, to be served stale; may be nil
-	staleUntil time.Time
+	answer  Answer
+	err     error
+	trust   *trust // under which it was received
+	expires time.Time
 }
 
 // New returns a resolver. It starts nothing before the first lookup.
@@ -180,9 +177,9 @@ func SystemServers() []string {
 	return servers
 }
 
-// Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
-// answer if it has one. It returns no later than ctx ends. An error that wraps ErrUnanswered means that the servers are
-// to blame; any other error is this host's. A name or record that does not exist is an answer.
+// Lookup returns the answer to a question from the cache or from a server. An expired answer never replaces one: hosts
+// would decide by what they knew before. It returns no later than ctx ends. An error that wraps ErrUnanswered means
+// that the servers are to blame; any other error is this host's. A name or record that does not exist is an answer.
 func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
@@ -195,21 +192,21 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	now := r.cfg.Now()
 	cached, ok := r.cached(q, trust)
 	if ok && now.Before(cached.expires) {
-		return cached.result(now)
+		return cached.answer, cached.err
 	}
 	if err := ctx.Err(); err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
 	if r.health.down.Load() {
-		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive))
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive)
 	}
-	f, err := r.join(admission.Holder(ctx), q, trust, cached)
+	f, err := r.join(admission.Holder(ctx), q, trust)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
 	select {
 	case <-f.done:
-		return f.result(q, now)
+		return f.result(q)
 	case <-r.cfg.After(r.cfg.Patience):
 		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
 		if r.late(f, now, r.cfg.Patience) || f.retriedLate(now) {
@@ -218,7 +215,7 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 		if f.unread() { // the server answered in time
 			select {
 			case <-f.done:
-				return f.result(q, now)
+				return f.result(q)
 			case <-r.cfg.After(lateness):
 				return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
 			case <-ctx.Done():
@@ -226,7 +223,7 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 			}
 		}
 		r.recordTimeout()
-		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnanswered))
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUnanswered)
 	case <-ctx.Done():
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
 	}
@@ -242,36 +239,16 @@ func (r *Resolver) cached(q Question, trust *trust) (entry, bool) {
 }
 
 // result returns the answer of a query that has ended.
-func (f *flight) result(q Question, now time.Time) (Answer, error) {
+func (f *flight) result(q Question) (Answer, error) {
 	if f.err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, f.err)
 	}
-	return f.entry.result(now)
-}
-
-// result returns the entry's answer, or the stale answer if the entry is a failure.
-func (e entry) result(now time.Time) (Answer, error) {
-	if e.err != nil || e.answer.Status == ServFail {
-		if a, err := e.staleOr(now, e.err); err == nil && a.Stale {
-			return a, nil
-		}
-	}
-	return e.answer, e.err
-}
-
-// staleOr returns the stale answer if the entry still has one, and err otherwise.
-func (e entry) staleOr(now time.Time, err error) (Answer, error) {
-	if e.lastGood == nil || !now.Before(e.staleUntil) {
-		return Answer{}, err
-	}
-	a := *e.lastGood
-	a.Stale = true
-	return a, nil
+	return f.entry.answer, f.entry.err
 }
 
 // join returns the query in progress for a question, or starts one in a slot of holder's. The query keeps its slot
 // until it ends, because callers do not wait for slow ones.
-func (r *Resolver) join(holder string, q Question, trust *trust, before entry) (*flight, error) {
+func (r *Resolver) join(holder string, q Question, trust *trust) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.flights[q]; f != nil && f.trust == trust {
@@ -291,7 +268,7 @@ func (r *Resolver) join(holder string, q Question, trust *trust, before entry) (
 		r.running.Go(r.watchStalls)
 	}
 	r.running.Go(func() {
-		f.entry, f.err = r.refresh(f, q, before)
+		f.entry, f.err = r.refresh(f, q)
 		r.mu.Lock()
 		if r.flights[q] == f {
 			delete(r.flights, q)
@@ -305,7 +282,7 @@ func (r *Resolver) join(holder string, q Question, trust *trust, before entry) (
 
 // refresh queries the servers and caches the result. It does not depend on the contexts of the lookups that wait for
 // it. Its error is never ErrUnanswered, which is part of the entry.
-func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err error) {
+func (r *Resolver) refresh(f *flight, q Question) (e entry, err error) {
 	// A lookup may have read the cache before an earlier query for the same question ended.
 	began := r.cfg.Now()
 	if cached, ok := r.cached(q, f.trust); ok && began.Before(cached.expires) {
@@ -313,7 +290,7 @@ func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err er
 	}
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	defer cancel()
-	e = entry{trust: f.trust, lastGood: before.lastGood, staleUntil: before.staleUntil}
+	e = entry{trust: f.trust}
 	ttl := noResponseTTL
 	m, err := r.exchange(ctx, f, q)
 	switch {
@@ -330,14 +307,7 @@ func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err er
 	if err != nil {
 		e.err = fmt.Errorf("resolving %s: %w: %w", q, ErrUnanswered, err)
 	}
-	now := r.cfg.Now()
-	e.expires = now.Add(ttl)
-	switch {
-	case e.err == nil && e.answer.Status == OK:
-		e.lastGood, e.staleUntil = &e.answer, e.expires.Add(staleFor)
-	case e.err == nil && e.answer.Status != ServFail:
-		e.lastGood = nil // the records no longer exist
-	}
+	e.expires = r.cfg.Now().Add(ttl)
 	r.cache.Put(q, e, len(q.Name)+e.answer.size()+200)
 	return e, nil
 }
