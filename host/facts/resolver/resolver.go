@@ -116,9 +116,8 @@ type flight struct {
 	delayed  atomic.Pointer[time.Time] // when the retry was sent, if that was late
 	followed atomic.Bool               // a packet was sent after a response, such as over TCP
 	trust    *trust                    // under which the query was sent
-	done     chan struct{}             // closed when entry and err are set
+	done     chan struct{}             // closed when entry is set
 	entry    entry
-	err      error
 
 	mu      sync.Mutex
 	sockets []syscall.RawConn // of the packets sent
@@ -185,65 +184,62 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
 		return Answer{Status: NXDomain}, nil // beyond the limits of RFC 1035 section 2.3.4, so it cannot exist
 	}
-	trust := r.trust.Load()
-	if len(trust.servers) == 0 {
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUntrusted)
-	}
-	now := r.cfg.Now()
-	cached, ok := r.cached(q, trust)
-	if ok && now.Before(cached.expires) {
-		return cached.answer, cached.err
-	}
-	if err := ctx.Err(); err != nil {
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
-	}
-	if r.health.down.Load() {
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive)
-	}
-	f, err := r.join(admission.Holder(ctx), q, trust)
+	a, err := r.lookUp(ctx, q)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
+	return a, nil
+}
+
+// lookUp implements Lookup for a name that may exist.
+func (r *Resolver) lookUp(ctx context.Context, q Question) (Answer, error) {
+	trust := r.trust.Load()
+	if len(trust.servers) == 0 {
+		return Answer{}, ErrUntrusted
+	}
+	now := r.cfg.Now()
+	if cached, ok := r.cached(q, trust, now); ok {
+		return cached.answer, cached.err
+	}
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	if r.health.down.Load() {
+		return Answer{}, ErrUnresponsive
+	}
+	f, err := r.join(admission.Holder(ctx), q, trust)
+	if err != nil {
+		return Answer{}, err
+	}
 	select {
 	case <-f.done:
-		return f.result(q)
+		return f.entry.answer, f.entry.err
 	case <-r.cfg.After(r.cfg.Patience):
 		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
 		if r.late(f, now, r.cfg.Patience) || f.retriedLate(now) {
-			return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
+			return Answer{}, ErrLate
 		}
 		if f.unread() { // the server answered in time
 			select {
 			case <-f.done:
-				return f.result(q)
+				return f.entry.answer, f.entry.err
 			case <-r.cfg.After(lateness):
-				return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
+				return Answer{}, ErrLate
 			case <-ctx.Done():
-				return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
+				return Answer{}, ctx.Err()
 			}
 		}
 		r.recordTimeout()
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUnanswered)
+		return Answer{}, ErrUnanswered
 	case <-ctx.Done():
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
+		return Answer{}, ctx.Err()
 	}
 }
 
-// cached returns the cached entry of a question, unless it was received under another trust.
-func (r *Resolver) cached(q Question, trust *trust) (entry, bool) {
+// cached returns the cached entry of a question, unless it has expired or was received under another trust.
+func (r *Resolver) cached(q Question, trust *trust, now time.Time) (entry, bool) {
 	e, ok := r.cache.Get(q)
-	if !ok || e.trust != trust {
-		return entry{}, false
-	}
-	return e, true
-}
-
-// result returns the answer of a query that has ended.
-func (f *flight) result(q Question) (Answer, error) {
-	if f.err != nil {
-		return Answer{}, fmt.Errorf("resolving %s: %w", q, f.err)
-	}
-	return f.entry.answer, f.entry.err
+	return e, ok && e.trust == trust && now.Before(e.expires)
 }
 
 // join returns the query in progress for a question, or starts one in a slot of holder's. The query keeps its slot
@@ -268,7 +264,7 @@ func (r *Resolver) join(holder string, q Question, trust *trust) (*flight, error
 		r.running.Go(r.watchStalls)
 	}
 	r.running.Go(func() {
-		f.entry, f.err = r.refresh(f, q)
+		f.entry = r.refresh(f, q)
 		r.mu.Lock()
 		if r.flights[q] == f {
 			delete(r.flights, q)
@@ -280,17 +276,17 @@ func (r *Resolver) join(holder string, q Question, trust *trust) (*flight, error
 	return f, nil
 }
 
-// refresh queries the servers and caches the result. It does not depend on the contexts of the lookups that wait for
-// it. Its error is never ErrUnanswered, which is part of the entry.
-func (r *Resolver) refresh(f *flight, q Question) (e entry, err error) {
+// refresh queries the servers and caches the result, unless it is this host's own failure. It does not depend on the
+// contexts of the lookups that wait for it.
+func (r *Resolver) refresh(f *flight, q Question) entry {
 	// A lookup may have read the cache before an earlier query for the same question ended.
 	began := r.cfg.Now()
-	if cached, ok := r.cached(q, f.trust); ok && began.Before(cached.expires) {
-		return cached, nil
+	if cached, ok := r.cached(q, f.trust, began); ok {
+		return cached
 	}
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	defer cancel()
-	e = entry{trust: f.trust}
+	e := entry{trust: f.trust}
 	ttl := noResponseTTL
 	m, err := r.exchange(ctx, f, q)
 	switch {
@@ -298,18 +294,18 @@ func (r *Resolver) refresh(f *flight, q Question) (e entry, err error) {
 		r.health.recordResponse()
 		e.answer, ttl, err = decode(q, m)
 	case r.base.Err() != nil:
-		return e, ErrClosed
+		return entry{err: ErrClosed}
 	case isOwn(err):
-		return e, err
+		return entry{err: err}
 	case r.late(f, began, r.cfg.Timeout):
-		return e, ErrLate
+		return entry{err: ErrLate}
 	}
 	if err != nil {
-		e.err = fmt.Errorf("resolving %s: %w: %w", q, ErrUnanswered, err)
+		e.err = fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
 	e.expires = r.cfg.Now().Add(ttl)
 	r.cache.Put(q, e, len(q.Name)+e.answer.size()+200)
-	return e, nil
+	return e
 }
 
 // isOwn reports whether a query failed because this host lacks resources.
