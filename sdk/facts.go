@@ -346,8 +346,8 @@ const (
 	// FeedRankList is feed.rank_list: name of the list in which it has this rank. Example: Tranco.
 	FeedRankList TextFact = "feed.rank_list"
 
-	// FeedFresh is feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example:
-	// yes.
+	// FeedFresh is feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date; those of
+	// disposable mail count only if all are. Example: yes.
 	FeedFresh YesNoFact = "feed.fresh"
 
 	// FeedGoodMatch is feed.good_match: best match on a good list: exact, mail_domain or parent. Example: exact.

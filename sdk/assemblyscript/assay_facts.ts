@@ -506,7 +506,8 @@ export function feedRankList(): string | null {
   return fact("feed.rank_list");
 }
 
-/** feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes. */
+/** feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date; those of disposable mail
+ * count only if all are. Example: yes. */
 export function feedFresh(): YesNo {
   return yesNo("feed.fresh");
 }

@@ -319,7 +319,8 @@ ASSAY_HELPER int assay_feed_rank(void) { return assay_count("feed.rank"); }
 // feed.rank_list: name of the list in which it has this rank. Example: Tranco.
 ASSAY_HELPER char *assay_feed_rank_list(void) { return assay_fact("feed.rank_list"); }
 
-// feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes.
+// feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date; those of disposable mail
+// count only if all are. Example: yes.
 ASSAY_HELPER int assay_feed_fresh(void) { return assay_yes_no("feed.fresh"); }
 
 // feed.good_match: best match on a good list: exact, mail_domain or parent. Example: exact.

@@ -509,7 +509,8 @@ impl<'call> Check<'call> {
         self.fact("feed.rank_list")
     }
 
-    /// feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes.
+    /// feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date; those of disposable
+    /// mail count only if all are. Example: yes.
     pub fn feed_fresh(&mut self) -> Option<bool> {
         self.yes_no("feed.fresh")
     }

@@ -147,7 +147,7 @@ func validator(response *http.Response, name string) string {
 	return value
 }
 
-// statusError returns the error for a response without a list. Its reason may contain anything.
+// statusError returns the error for a response without a list, without the reason phrase, which may contain anything.
 func statusError(response *http.Response) error {
 	err := fmt.Errorf("the server responded with status %d", response.StatusCode)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))

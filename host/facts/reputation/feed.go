@@ -3,6 +3,7 @@ package reputation
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +81,7 @@ var feedTable = []entity.Fact{
 		"mail providers"),
 	entity.TextFact("feed.rank_list", 40, "Tranco", "name of the list in which it has this rank"),
 	entity.YesNoFact("feed.fresh", "yes", "yes or no: whether at least one of the lists in feed.listed is not out "+
-		"of date"),
+		"of date; those of disposable mail count only if all are"),
 	entity.TextFact("feed.good_match", 11, "exact", "best match on a good list: exact, mail_domain or parent"),
 }
 
@@ -179,15 +180,13 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 	return found, nil
 }
 
-const disposable = string(sdk.Disposable)
-
 // matched combines the entries of one kind that have the strongest match.
 type matched struct {
 	lists    []string
 	match    string
 	category string // the one that most lists name, in a tie the first by name; disposable only if all do
 	since    time.Time
-	fresh    bool // at least one of the lists
+	fresh    bool // at least one of the lists, likewise
 }
 
 func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) {
@@ -222,19 +221,22 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 		if !ok || l.Index < known.Index {
 			nearest[l.Name] = l
 		}
-		m.fresh = m.fresh || l.Fresh
 		if m.since.IsZero() || l.FirstSeen.Before(m.since) {
 			m.since = l.FirstSeen
 		}
 	}
+	// Disposable mail scores least, and must not hide what another list says.
+	others := maps.Clone(nearest)
+	maps.DeleteFunc(others, func(_ string, l Listing) bool { return l.Category == string(sdk.Disposable) })
+	if len(others) == 0 {
+		others = nearest
+	}
 	categories := map[string]int{}
-	for _, l := range nearest {
+	for _, l := range others {
 		categories[l.Category]++
+		m.fresh = m.fresh || l.Fresh
 	}
 	delete(categories, "")
-	if categories[disposable] < len(m.lists) {
-		delete(categories, disposable) // it scores least, and must not hide what another list says
-	}
 	for category, n := range categories {
 		if n > categories[m.category] || n == categories[m.category] && cmp.Less(category, m.category) {
 			m.category = category

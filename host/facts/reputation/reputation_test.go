@@ -162,10 +162,11 @@ func TestFeedFacts(t *testing.T) {
 	m.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
 	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io")
 	m.set(9, feed.List{Name: "Umbrella", Kind: feed.Ranked}, "popular.example", "cdn.popular.example")
-	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example")
+	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example",
+		"felt.example")
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	m.set(12, feed.List{Name: "Trash", Kind: feed.Bad, Category: "disposable"}, "linen.example", "wool.example",
-		"silk.example")
+		"silk.example", "felt.example")
 	m.set(13, feed.List{Name: "Deep", Kind: feed.Bad}, "loft.example", "b.loft.example")
 	m.entries[13][0].Category, m.entries[13][1].Category = "malware", "phishing"
 	m.ages = map[string]int{"loft.example": 86}
@@ -227,6 +228,9 @@ func TestFeedFacts(t *testing.T) {
 			"feed.days": "12"}},
 		"on lists without a category and of disposable mail": {entity.Domain, "wool.example", entity.Facts{
 			"feed.listed": "Mixed, Trash", "feed.lists": "2", "feed.match": "exact", "feed.days": "12"}},
+		"on lists that are out of date and of disposable mail": {entity.Domain, "felt.example", entity.Facts{
+			"feed.listed": "Old, Trash", "feed.lists": "2", "feed.match": "exact", "feed.days": "12",
+			"feed.fresh": "no"}},
 		"on a list of disposable mail": {entity.Domain, "silk.example", entity.Facts{"feed.listed": "Trash",
 			"feed.lists": "1", "feed.match": "exact", "feed.category": "disposable", "feed.days": "12"}},
 		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
