@@ -175,6 +175,7 @@ var errOutsideMemory = errors.New("outside its memory")
 func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 	c := callOf(ctx)
 	name := read(m, stack[0], stack[1])
+	name = name[:min(len(name), sdk.MaxFactName+1)] // no manifest declares a longer name, whose hash would take long
 	value, known := c.fact(name)
 	if c.trace != nil {
 		c.trace.read(c.plugin.module.Manifest, name, value, known)

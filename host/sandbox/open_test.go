@@ -225,14 +225,16 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 		{"signal code", passing(i32Const(1), i32Const(bufferAt), i32Const(large), i32Const(0), i32Const(1),
 			callFunc(fnSignal)), check.Refused},
 		{"threat", passing(i32Const(bufferAt), i32Const(large), callFunc(fnThreat)), check.Refused},
-		{"fact name", passing(i32Const(bufferAt), i32Const(large), i32Const(0), i32Const(0), callFunc(fnFact), opDrop),
-			""},
+		{"fact names", passing(repeat(1000, i32Const(bufferAt), i32Const(large), i32Const(0), i32Const(0),
+			callFunc(fnFact), opDrop)), ""},
 		{"log", passing(i32Const(0), i32Const(bufferAt), i32Const(large), callFunc(fnLog)), ""},
 		{"printed output", printing.encode, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box := sandboxOf(t, 1)
-			p := expect.Value(box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64}.module()))(t)
+			m := manifest()
+			m["memory_mb"], m["facts"] = 64, strings.Fields("a.a a.b a.c a.d a.e a.f a.g a.h a.i") // Go hashes 9
+			p := expect.Value(box.OpenShared(t.Context(), pack(t, c.wasm(), m)))(t)
 			defer closePlugin(t, p)
 			score := func() check.FailureReason {
 				if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
