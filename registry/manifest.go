@@ -123,9 +123,12 @@ var (
 )
 
 // ParseManifest decodes and validates a manifest. Unknown fields are refused, because most are misspelt known ones.
-func ParseManifest(data []byte) (Manifest, error) {
+func ParseManifest(data []byte) (Manifest, error) { return parseManifest(data, maxManifestBytes) }
+
+func parseManifest(data []byte, limit int) (Manifest, error) {
 	var m Manifest
-	err := decodeStrict(data, maxManifestBytes, &m)
+	err := decodeStrict(data, limit, &m)
+	m.DefaultWeight += 0 // the database stores -0 as 0
 	if unknown := (*unknownFieldError)(nil); errors.As(err, &unknown) &&
 		(unknown.field == "budget_ms" || unknown.field == "max_fuel") {
 		err = fmt.Errorf("%w: set budget_fuel, the most fuel that one call may burn", err)

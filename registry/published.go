@@ -43,6 +43,11 @@ type PublishedPlugin struct {
 	PublishedAt time.Time
 }
 
+// ParseManifest returns the manifest, whose text has more spaces than its module's: the database adds them.
+func (p PublishedPlugin) ParseManifest() (Manifest, error) {
+	return parseManifest(p.Manifest, 4*maxManifestBytes)
+}
+
 // NoteKind is the kind of a signed note about a plugin.
 type NoteKind string
 

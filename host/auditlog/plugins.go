@@ -122,7 +122,7 @@ func wrongPlugin(p registry.PublishedPlugin, m registry.Module) string {
 	if !m.Manifest.Is(p.Name, p.Version) {
 		return fmt.Sprintf("its module is %s", m.Ref())
 	}
-	stored, err := registry.ParseManifest(p.Manifest)
+	stored, err := p.ParseManifest()
 	if err == nil {
 		a, errA := json.Marshal(stored)
 		b, errB := json.Marshal(m.Manifest)

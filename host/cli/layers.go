@@ -78,7 +78,7 @@ func layerLines(ctx context.Context, s *store.Store, all bool) (plugins []regist
 		if !active && !all {
 			continue
 		}
-		m, err := registry.ParseManifest(p.Manifest)
+		m, err := p.ParseManifest()
 		if err != nil {
 			return nil, nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
 		}
@@ -151,7 +151,7 @@ func (cmd *layersShowCmd) read(ctx context.Context, s *store.Store) (shown shown
 	at := slices.IndexFunc(plugins, func(p registry.PublishedPlugin) bool {
 		return p.Name == shown.Name && p.Version == shown.Version
 	})
-	m, err := registry.ParseManifest(plugins[at].Manifest)
+	m, err := plugins[at].ParseManifest()
 	if err != nil {
 		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, err)
 	}

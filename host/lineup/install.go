@@ -246,7 +246,7 @@ func Manifests(ctx context.Context, source Source) (map[string]registry.Manifest
 	}
 	manifests := map[string]registry.Manifest{}
 	for _, p := range published {
-		if manifests[p.Ref()], err = registry.ParseManifest(p.Manifest); err != nil {
+		if manifests[p.Ref()], err = p.ParseManifest(); err != nil {
 			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
 		}
 	}

@@ -2,13 +2,16 @@ package lineup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/host/auditlog"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -232,4 +235,19 @@ func TestInstallRefusesWhatIsNotSigned(t *testing.T) {
 		VALUES (1, 1, 1, '', '')`)
 	h = newHost(t, url)
 	refused("an activation without a signature")
+}
+
+// A published manifest reads as its module's, although the database stores it with more spaces and without -0.
+func TestPublishedManifest(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	m := module(t, "large", "1.0.0", 1).Manifest
+	m.DefaultWeight = math.Copysign(0, -1)
+	for i := range 2_000 {
+		m.Signals = append(m.Signals, registry.SignalText{Code: fmt.Sprintf("a:b:%d", i), Text: "x"})
+	}
+	wasm := expect.Value(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), expect.Value(json.Marshal(m))(t), nil))(t)
+	h.publish(t, expect.Value(registry.OpenModule(wasm))(t))
+	altered, err := auditlog.VerifyPlugins(t.Context(), h.store, trust, registry.LineupDocument{})
+	expect.NoError(t, errors.Join(altered, err, expect.ErrorOf(Manifests(t.Context(), h.store))))
 }
