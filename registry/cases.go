@@ -47,7 +47,7 @@ func (c Case) Input() (facts, settings map[string]string) {
 	return facts, settings
 }
 
-// ParseCases decodes the cases.jsonl of a layer with manifest m, which declares all their facts: the layer would not see
+// ParseCases decodes the cases.jsonl of a layer with manifest m, which declares all their facts: it would not see
 // another one. Empty lines are skipped. An error names the line.
 func ParseCases(text []byte, m Manifest) ([]Case, error) {
 	if len(text) > maxCasesBytes {

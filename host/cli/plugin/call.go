@@ -2,9 +2,7 @@ package plugin
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
@@ -22,15 +20,15 @@ func printCall(t *terminal.Terminal, c rehearsal.Call, indent string) {
 	for _, f := range c.Facts {
 		switch {
 		case f.Known:
-			line("fact", "%s = %q", oneLine(f.Name), f.Value)
+			line("fact", "%s = %q", terminal.OneLine(f.Name), f.Value)
 		case f.Declared:
-			line("fact", "%s is absent", oneLine(f.Name))
+			line("fact", "%s is absent", terminal.OneLine(f.Name))
 		default:
-			line("fact", "%s is absent: the manifest does not declare it", oneLine(f.Name))
+			line("fact", "%s is absent: the manifest does not declare it", terminal.OneLine(f.Name))
 		}
 	}
 	for _, name := range c.Unread {
-		line("unread", "%s was given, and the layer did not read it", oneLine(name))
+		line("unread", "%s was given, and the layer did not read it", terminal.OneLine(name))
 	}
 	printLog(t, c, indent)
 	line("cost", "%d of %d units of fuel (%.1f%%), %d KiB of memory, %.1f us", c.Fuel, c.Budget,
@@ -49,7 +47,7 @@ func printAnswer(t *terminal.Terminal, c rehearsal.Call, indent string) {
 	line := liner(t, indent)
 	switch c.Outcome {
 	case rehearsal.Failed:
-		line("failed", "%s", oneLine(c.Failure))
+		line("failed", "%s", c.Failure)
 	case rehearsal.Abstained:
 		line("outcome", "abstains")
 	default:
@@ -67,10 +65,10 @@ func printAnswer(t *terminal.Terminal, c rehearsal.Call, indent string) {
 func printLog(t *terminal.Terminal, c rehearsal.Call, indent string) {
 	line := liner(t, indent)
 	for _, l := range c.Log {
-		line("log", "%s: %s", levelName(l.Level), oneLine(l.Text))
+		line("log", "%s: %s", levelName(l.Level), terminal.OneLine(l.Text))
 	}
 	if c.Printed != "" {
-		line("printed", "%s", oneLine(strings.TrimSuffix(c.Printed, "\n")))
+		line("printed", "%s", terminal.OneLine(strings.TrimSuffix(c.Printed, "\n")))
 	}
 	if c.LogDropped > 0 {
 		line("log", "%d bytes more were dropped", c.LogDropped)
@@ -88,12 +86,4 @@ func levelName(level sdk.Level) string {
 		return "error"
 	}
 	return "info"
-}
-
-// oneLine quotes a layer's text if it is more than a line of printable characters: it must not control the terminal.
-func oneLine(text string) string {
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
 }

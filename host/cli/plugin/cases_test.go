@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
+	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
@@ -157,7 +158,7 @@ func TestLayerTextsAreOneLine(t *testing.T) {
 		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
 		"a\u202eb": `"a\u202eb"`,
 	} {
-		got := oneLine(text)
+		got := terminal.OneLine(text)
 		expect.That(t, got == want, "%q becomes %s, want %s", text, got, want)
 	}
 }

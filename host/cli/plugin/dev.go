@@ -127,7 +127,7 @@ func (d *devSession) printCalls(report rehearsal.Report) {
 		}
 		var text bytes.Buffer
 		out := &terminal.Terminal{Out: &text, Err: &text}
-		out.Printf("ok    %s\n", oneLine(c.Name))
+		out.Printf("ok    %s\n", terminal.OneLine(c.Name))
 		printAnswer(out, c.Call, "      ")
 		printLog(out, c.Call, "      ")
 		if d.calls[c.Name] != text.String() {

@@ -65,7 +65,7 @@ func (k knownFacts) print(t *terminal.Terminal) error {
 		facts entity.Facts
 	}{{"the value", k.Parsed}, {"lookup", k.Facts}} {
 		for _, name := range slices.Sorted(maps.Keys(from.facts)) {
-			rows = append(rows, []string{name, oneLine(from.facts[name]), from.name})
+			rows = append(rows, []string{name, terminal.OneLine(from.facts[name]), from.name})
 		}
 	}
 	if err := t.Table([]string{"FACT", "VALUE", "FROM"}, rows); err != nil {

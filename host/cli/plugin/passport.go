@@ -30,7 +30,7 @@ func issue(ctx context.Context, c *installation.Command, m registry.Module, note
 		return nil, fmt.Errorf("publishing %s: %w", m.Ref(), err)
 	}
 	for _, warning := range warnings {
-		fmt.Fprintf(c.Err, "warning: %s\n", oneLine(warning))
+		fmt.Fprintf(c.Err, "warning: %s\n", terminal.OneLine(warning))
 	}
 	key, err := installation.ReadKey(c.OperatorKeyPath())
 	if err == nil && key != nil {

@@ -95,7 +95,7 @@ func runCases(ctx context.Context, p *sandbox.Plugin, m registry.Module) (rehear
 func printReport(t *terminal.Terminal, r rehearsal.Report) {
 	for _, c := range r.Cases {
 		if len(c.Differences) == 0 {
-			t.Printf("ok    %s\n", oneLine(c.Name))
+			t.Printf("ok    %s\n", terminal.OneLine(c.Name))
 		}
 	}
 	printFailures(t, r)
@@ -107,9 +107,9 @@ func printFailures(t *terminal.Terminal, r rehearsal.Report) {
 		if len(c.Differences) == 0 {
 			continue
 		}
-		t.Printf("FAIL  %s\n", oneLine(c.Name))
+		t.Printf("FAIL  %s\n", terminal.OneLine(c.Name))
 		for _, difference := range c.Differences {
-			t.Printf("      - %s\n", oneLine(difference))
+			t.Printf("      - %s\n", terminal.OneLine(difference))
 		}
 		printCall(t, c.Call, "      ")
 	}

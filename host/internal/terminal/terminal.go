@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -28,6 +30,14 @@ func FirstLine(text string) string {
 		return line + fmt.Sprintf(" (and %d more lines in the log)", strings.Count(text, "\n"))
 	}
 	return line
+}
+
+// OneLine quotes a text of a layer if it is more than a line of printable characters: it must not control the terminal.
+func OneLine(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // Terminal holds the streams that a command writes to: results to Out, progress and warnings to Err.

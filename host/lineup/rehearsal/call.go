@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/internal/terminal"
 	"assay/host/sandbox"
 	"assay/registry"
 )
@@ -102,14 +103,14 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 // goPanic matches what Go prints of a panic: its text, and the source line of the first call.
 var goPanic = regexp.MustCompile(`(?s)(?:^|\n)(panic: [^\n]*).*?\n\t(\S+\.go:\d+)`)
 
-// whyFailed returns a failure's text for the author, given what the layer printed. The engine adds a trace of calls by
-// number, which says nothing without the names.
+// whyFailed returns a failure's text for the author, a line, given what the layer printed. The engine adds a trace of
+// calls by number, which says nothing without the names.
 func whyFailed(f *check.Failure, printed string) string {
 	if p := goPanic.FindStringSubmatch(printed); p != nil {
-		return p[1] + ", at " + p[2]
+		return terminal.OneLine(p[1] + ", at " + p[2])
 	}
 	text, _, _ := strings.Cut(f.Err.Error(), "\nwasm stack trace:")
-	return string(f.Reason) + ": " + text
+	return terminal.OneLine(string(f.Reason) + ": " + text)
 }
 
 // listed returns a list that is not nil, which would be null in JSON.

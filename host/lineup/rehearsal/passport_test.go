@@ -71,6 +71,14 @@ func asking() []byte {
 		"\x00\x41\x00\x41\x0c\x41\xe4\x00\x41\x20\x10\x00\x1a\x41\x00\x0b", "\x01\x00\x41\x00\x0b\x0centity.value")
 }
 
+// panicking returns a module that prints a panic as Go does, and traps.
+func panicking(text string) []byte {
+	text = "panic: " + text + "\n\t/a.go:1"
+	data := "\x10\x00\x00\x00" + string(byte(len(text))) + strings.Repeat("\x00", 11) + text
+	return sections("\x01\x16wasi_snapshot_preview1\x08fd_write\x00\x01", "\x01\x00", "", "\x01",
+		"\x00\x41\x02\x41\x00\x41\x01\x41\x08\x10\x00\x1a\x00\x0b", "\x01\x00\x41\x00\x0b"+string(byte(len(data)))+data)
+}
+
 func packed(t *testing.T, wasm []byte) registry.Module {
 	t.Helper()
 	wasm = expect.Value(registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
@@ -102,6 +110,10 @@ func TestIssue(t *testing.T) {
 		"never ends": {wasm: plain("\x03\x40\x0c\x00\x0b\x41\x00\x0b"), check: func(p Passport) bool {
 			_, err := p.Judge()
 			return p.Failed == p.Values && err != nil && strings.Contains(err.Error(), "the fuel ran out")
+		}},
+		"panics with an escape sequence": {wasm: panicking("\x1b[2J"), check: func(p Passport) bool {
+			_, err := p.Judge()
+			return strings.Contains(fmt.Sprint(err), `: "panic: \x1b[2J, at /a.go:1"`)
 		}},
 		"scores every second call": {wasm: plain("\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"),
 			is: ErrNotDeterministic, want: `answers "abstained true`},
