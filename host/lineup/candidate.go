@@ -47,14 +47,7 @@ func (c *Candidate) openLayer(
 		return err
 	}
 	item.Layer = module.Manifest.Name + "@" + version
-	if err := item.Suits(module.Manifest); err != nil {
-		return err
-	}
-	open := box.Open
-	if item.Shares() {
-		open = box.OpenShared
-	}
-	plugin, err := open(ctx, module)
+	plugin, err := start(ctx, box, *item, module)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,11 @@ func TestLayersOfALineup(t *testing.T) {
 		expect.Equal(t, name, h.score(t), fmt.Sprintf("revision %d: %s", revision, c.score))
 		h.follower.draining.Wait()
 		expect.Equal(t, name+" is open", h.isOpen(second), c.mode != registry.ModeOff)
+		candidate := expect.Value(OpenCandidate(t.Context(), h.store, h.box, l, nil))(t)
+		tried := &host{live: &check.Live{}}
+		tried.live.Swap(check.NewLineup(revision, ByType(l.Bias), check.Bands(l.Bands), candidate.Members))
+		expect.Equal(t, name+" as a candidate", tried.score(t), h.score(t))
+		expect.NoError(t, candidate.Close())
 	}
 }
 

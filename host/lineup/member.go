@@ -10,7 +10,8 @@ import (
 	"assay/registry"
 )
 
-// NewMember returns a layer of a lineup with its open plugin.
+// NewMember returns a layer of a lineup with its open plugin. One that is off, which only measurements open, does not
+// count either.
 func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	m := p.Manifest()
 	_, version, _ := layer.Ref()
@@ -21,7 +22,7 @@ func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	}
 	return check.Member{
 		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
-		Required: layer.Required, Shadow: layer.Runs() == registry.ModeShadow, Entities: types, Facts: m.Facts,
+		Required: layer.Required, Shadow: layer.Runs() != registry.ModeLive, Entities: types, Facts: m.Facts,
 		Config: layer.Config, Layer: p, Recipe: recipe(layer, p.Digest(), m),
 	}
 }

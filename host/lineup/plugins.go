@@ -183,7 +183,7 @@ func (o *openPlugins) openModule(ctx context.Context, layer registry.LineupLayer
 func (o *openPlugins) open(ctx context.Context, layer registry.LineupLayer, digest registry.Digest) (
 	*sandbox.Plugin, error) {
 	if m, ok := o.sandbox.Cached(digest); ok {
-		if p, err := o.start(ctx, layer, m); err == nil {
+		if p, err := start(ctx, o.sandbox, layer, m); err == nil {
 			return p, nil
 		}
 	}
@@ -191,11 +191,11 @@ func (o *openPlugins) open(ctx context.Context, layer registry.LineupLayer, dige
 	if err != nil {
 		return nil, err
 	}
-	return o.start(ctx, layer, m)
+	return start(ctx, o.sandbox, layer, m)
 }
 
-// start opens a module, unless its manifest says that it is not the layer's.
-func (o *openPlugins) start(ctx context.Context, layer registry.LineupLayer, m registry.Module) (
+// start opens a layer's module with the lineup's settings, unless its manifest says that it is another one's.
+func start(ctx context.Context, box *sandbox.Sandbox, layer registry.LineupLayer, m registry.Module) (
 	*sandbox.Plugin, error) {
 	if err := fits(layer, m.Manifest); err != nil {
 		return nil, err
@@ -204,9 +204,9 @@ func (o *openPlugins) start(ctx context.Context, layer registry.LineupLayer, m r
 		m.Manifest.BudgetFuel = min(layer.Fuel, m.Manifest.BudgetFuel)
 	}
 	if layer.Shares() {
-		return o.sandbox.OpenShared(ctx, m)
+		return box.OpenShared(ctx, m)
 	}
-	return o.sandbox.Open(ctx, m)
+	return box.Open(ctx, m)
 }
 
 func (o *openPlugins) module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
