@@ -142,16 +142,7 @@ func (o *Operator) ChangeCanary(ctx context.Context, base activation.Activation,
 // tried nor judged, because it must be available at once in an emergency.
 func (o *Operator) Rollback(ctx context.Context, base activation.Activation, revision int64, reason string) (
 	Activated, error) {
-	var err error
-	if revision == 0 {
-		if revision, err = o.revisionBefore(ctx, base); err != nil {
-			return Activated{}, err
-		}
-	}
-	target, _, err := o.Earlier(ctx, base, revision)
-	if errors.Is(err, registry.ErrNoRevision) {
-		err = fmt.Errorf("reading lineup: %w", err)
-	}
+	target, err := o.earlierLineup(ctx, base, revision)
 	if err != nil {
 		return Activated{}, err
 	}
@@ -160,18 +151,29 @@ func (o *Operator) Rollback(ctx context.Context, base activation.Activation, rev
 	return o.atOnce(ctx, p)
 }
 
-// revisionBefore returns the revision that was in force before the lineup of an activation.
-func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activation) (int64, error) {
-	for before := inForce; before.Previous != (registry.Digest{}); {
-		var err error
-		if _, before, err = o.Before(ctx, before); err != nil {
-			return 0, err
+// earlierLineup returns the lineup of a revision that was in force for all accounts; 0: the one before the lineup in
+// force.
+func (o *Operator) earlierLineup(ctx context.Context, inForce activation.Activation, revision int64) (
+	activation.Lineup, error) {
+	err := fmt.Errorf("reading lineup: %w", registry.ErrNoRevision)
+	if revision == 0 {
+		err = errors.New("there is no earlier lineup")
+	}
+	for a := inForce; ; {
+		switch {
+		case a.Lineup.Revision == revision || revision == 0 && a.Lineup != inForce.Lineup:
+			return a.Lineup, nil
+		case a.Canary != nil && a.Canary.Revision == revision:
+			err = fmt.Errorf("revision %d was only a canary: `assay lineup set` puts it in force", revision)
 		}
-		if before.Lineup != inForce.Lineup {
-			return before.Lineup.Revision, nil
+		if a.Previous == (registry.Digest{}) {
+			return activation.Lineup{}, err
+		}
+		var broken error
+		if _, a, broken = o.Before(ctx, a); broken != nil {
+			return activation.Lineup{}, broken
 		}
 	}
-	return 0, errors.New("there is no earlier lineup")
 }
 
 // CanaryWithout stores the lineup of the canary in force without a layer, and returns the canary with it. It returns

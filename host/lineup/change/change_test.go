@@ -388,6 +388,11 @@ func TestChangesAtOnce(t *testing.T) {
 	do("revision 1", rollback(1))
 	expect.Value(lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator))(t)
 	do("reading lineup: there is no such lineup revision", rollback(3)) // it was never in force
+	do("revision 2", rollback(2))
+	do("canary revision 4 for 5% of the accounts", func(activation.Activation) (Activated, error) {
+		return s.Put(t.Context(), Change{Base: s.inForce(t), Lineup: weighted(11), Share: 5, Limit: 1})
+	})
+	do("revision 4 was only a canary: `assay lineup set` puts it in force", rollback(4))
 }
 
 // What a canary becomes without its file.
