@@ -145,6 +145,9 @@ func TestStepIsTakenOnce(t *testing.T) {
 	all.Wait()
 	expect.Equal(t, "hosts that took the step", taken.Load(), 1)
 	expect.Equal(t, "activations", h.last(t).Number, 2)
+	former.Memory = expect.Value(OpenMemory(t.TempDir() + "/activation"))(t)
+	expect.ErrorText(t, "last signed by a former key, and never run", expect.ErrorOf(former.Current(t.Context())),
+		"give key host its role back until `assay lineup set` has signed anew")
 }
 
 // What hosts changed by themselves is listed as degraded until an operator activates something.

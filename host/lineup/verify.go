@@ -219,7 +219,11 @@ func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, la
 	if to.Document, err = v.Document(ctx, later.Lineup); err != nil {
 		return err
 	}
-	return activation.Permit(later.Role, from, to)
+	err = activation.Permit(later.Role, from, to)
+	if err != nil && later.Role == activation.Former {
+		err = fmt.Errorf("%w: give key %s its role back until `assay lineup set` has signed anew", err, later.Key)
+	}
+	return err
 }
 
 // Earlier returns an earlier lineup or canary, by its revision, as it was signed. It fails with registry.ErrNoRevision.
