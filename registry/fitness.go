@@ -102,13 +102,13 @@ func (p *Proof) Validate(m Manifest) error {
 		case kind.Kind == "" || kind.Names < LeastNames || kind.Reached < 0:
 			return fmt.Errorf("blocks: %q has %d names: name each kind of honest values, and pool those of fewer "+
 				"than %d names", kind.Kind, kind.Names, LeastNames)
-		case kind.Reached*mostOfKind > kind.Names:
+		case kind.Reached > kind.Names/mostOfKind:
 			return fmt.Errorf("blocks: %d of %d of %q reach %d, more than 1 in %d", kind.Reached, kind.Names, kind.Kind,
 				p.From, mostOfKind)
 		}
 		names, reached = names+kind.Names, reached+kind.Reached
 	}
-	if names == 0 || reached*mostOfAll > names {
+	if names == 0 || reached > names/mostOfAll {
 		return fmt.Errorf("blocks: %d of %d honest values reach %d, more than 1 in %d", reached, names, p.From,
 			mostOfAll)
 	}

@@ -232,8 +232,7 @@ func (m Manifest) validate() error {
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
-			names := strings.Split(fmt.Sprintf("%s", sdk.Threats()), " ")
-			bad("threats contains %q, which is not a published category%s", t, suggest.Word(string(t), names))
+			bad("threats contains %q, which is not a published category%s", t, suggest.Word(string(t), sdk.Threats()))
 		}
 	}
 	if m.BudgetFuel < MinBudget || m.BudgetFuel > MaxBudget {

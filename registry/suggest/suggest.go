@@ -3,11 +3,11 @@ package suggest
 
 // Word returns the end of an error's text that names the known word that was probably meant, or "". A known word has
 // the right letters and is in the wrong place.
-func Word(word string, known []string) string {
+func Word[T ~string](word string, known []T) string {
 	best, least := "", max(3, len(word)/3)
 	for _, k := range known {
-		if d := EditDistance(word, k); 0 < d && d < least {
-			best, least = k, d
+		if d := EditDistance(word, string(k)); 0 < d && d < least {
+			best, least = string(k), d
 		}
 	}
 	if best == "" {
