@@ -199,7 +199,7 @@ var helpTexts = kong.Vars{
 		"operator's key signs that. What is published stays.",
 	"plugin_transfer_to": "The new owner: name of an operator's or publisher's key of the trust file, public key, " +
 		"or 'release', to which the names of built-in layers belong.",
-	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
+	"plugin_promote_share":  "Share of the accounts in the canary (default: 5%).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
 	"plugin_retire_cmd":     "Take a plugin out of the lineup in force and its canary. It stays published.",
 	"plugin_retire_force": "Retire it even if it is required, or if that changes more verdicts than ASSAY_FLIP_LIMIT " +

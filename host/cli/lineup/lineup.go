@@ -31,9 +31,9 @@ type Cmd struct {
 }
 
 type lineupShowCmd struct {
-	Revision int64 `placeholder:"N" help:"Show this revision instead of the active one."`
-	History  bool  `help:"List all activations."`
-	File     bool  `help:"${lineup_show_file}"`
+	Revision int64 `placeholder:"N" xor:"revision" help:"Show this revision instead of the active one."`
+	History  bool  `xor:"revision,file" help:"List all activations."`
+	File     bool  `xor:"file" help:"${lineup_show_file}"`
 	JSON     bool  `help:"${lineup_show_json}"`
 }
 

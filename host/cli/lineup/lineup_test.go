@@ -117,6 +117,7 @@ func TestLineupFit(t *testing.T) {
 		hosttest.WantRefusal(t, name, dir, database, nil, []string{"lineup", "set", bad})
 	}
 	hosttest.Output(t, dir, database, "lineup", "rollback", "1", "--reason", "too light")
+	hosttest.Fails(t, dir, database, 2, []string{"lineup", "show", "--history", "--file"}, "--history and --file")
 	var history []string
 	for _, a := range hosttest.OutputJSON[[]pastActivation](t, dir, database, "lineup", "show", "--history") {
 		history = append(history, fmt.Sprint(a.Number, " ", a.Revision, " ", a.Reason))

@@ -20,7 +20,7 @@ import (
 type pluginPromoteCmd struct {
 	Plugin string            `arg:"" help:"${plugin_promoted}"`
 	Live   bool              `help:"Let it count for all accounts now, without a canary."`
-	Share  rollout.Percent   `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
+	Share  rollout.Percent   `placeholder:"PERCENT" help:"${plugin_promote_share}"`
 	Limit  *activation.Limit `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
 	Weight *float64          `placeholder:"W" help:"${plugin_promote_weight}"`
 	Force  bool              `help:"${lineup_force}"`
@@ -60,6 +60,10 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 		if p.From, p.To, err = nextPlace(base, plugin.Name, p.Plugin, cmd.Live); err != nil {
 			return err
 		}
+		if p.To != inCanary && (cmd.Share != 0 || cmd.Limit != nil) || p.From == inCanary && cmd.Weight != nil {
+			return terminal.Misuse{Err: fmt.Errorf("the step from %s to %s does not use all flags: --share and "+
+				"--limit are for the step to a canary, --weight is for all but the step from it", p.From, p.To)}
+		}
 		reason := cmp.Or(cmd.Reason, fmt.Sprintf("Promote %s to %s", p.Plugin, p.To))
 		if p.From == inCanary {
 			p.Activated, err = o.Promote(ctx, base.Activation, rollout.Forced(cmd.Force, cmd.Reason), reason)
@@ -68,7 +72,7 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 			next := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(c.FlipLimit),
 				Forced: rollout.Forced(cmd.Force, cmd.Reason), Reason: reason}
 			if p.To == inCanary {
-				next.Share, next.Limit = int(cmd.Share), rollout.Limit(c.Config, cmd.Limit)
+				next.Share, next.Limit = int(cmp.Or(cmd.Share, 5)), rollout.Limit(c.Config, cmd.Limit)
 			}
 			p.Activated, err = o.Put(ctx, next)
 		}

@@ -109,6 +109,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("promote it without --live first", "promote", "probe", "--live")
 	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", 0, 2, 1, 'x'))
 
+	refused("from none to shadow does not use", "promote", "probe", "--share", "50%")
+	refused("need its reference", "push", probeFile(t, "1.0.0"), "--plain-http")
 	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary}, probeFile(t, "1.0.0"))
 	l := inForce().Lineup.Layer("probe")
 	expect.That(t, l != nil && l.Runs() == registry.ModeShadow && l.Weight.String() == "1.5", "in shadow: %+v", l)
@@ -118,6 +120,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	}
 	pushProbe(t, dir, database, "1.1.0")
 	refused("--force --reason TEXT", "promote", "probe") // no check was scored
+	refused("from canary to live does not use", "promote", "probe", "--weight", "0.5")
 	promote(promotion{Plugin: "probe@1.0.0", From: inCanary, To: isLive}, "probe", "--force", "--reason", "a test")
 	shown := inForce()
 	expect.That(t, shown.Canary == nil && shown.Lineup.Layer("probe").Runs() == registry.ModeLive &&

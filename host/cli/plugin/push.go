@@ -24,6 +24,9 @@ type pluginPushCmd struct {
 }
 
 func (cmd *pluginPushCmd) Run(ctx context.Context, c *installation.Command) error {
+	if cmd.Reference == "" && cmd.registryAccess != (registryAccess{}) {
+		return terminal.Misuse{Err: errors.New("flags for a registry need its reference")}
+	}
 	m, err := readModule(ctx, cmd.Plugin)
 	if err != nil {
 		return err

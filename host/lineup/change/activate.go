@@ -78,9 +78,9 @@ func (o *Operator) atOnce(ctx context.Context, p lineup.Proposal) (Activated, er
 	return o.await(ctx, o.rollout(), signed.Activation)
 }
 
-// warnOfCanary warns that a proposal ends the canary in force.
+// warnOfCanary warns that a proposal ends the canary in force, or has another one in its place.
 func (o *Operator) warnOfCanary(p lineup.Proposal) {
-	if p.Base.Canary != nil && p.Canary == nil {
+	if p.Base.Canary != nil && (p.Canary == nil || p.Canary.Lineup != p.Base.Canary.Lineup) {
 		_ = o.observe(Event{EndsCanary: p.Base.Canary.Revision})
 	}
 }

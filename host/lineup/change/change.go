@@ -97,9 +97,16 @@ func (c Change) Judge(report *replay.Report) error {
 	return &BeyondLimitError{Types: beyond, Limit: limit, Canary: c.Share != 0}
 }
 
+// maxAbove leaves numbers for all later activations, and is exact in JSON.
+const maxAbove = 1 << 53
+
 // Put makes every live host prepare a lineup, reports its effect on verdicts, judges it, puts the lineup in force and
 // waits until the hosts run it.
 func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
+	if c.Above != 0 && (c.Above <= c.Base.Number || c.Above > maxAbove) {
+		return Activated{}, fmt.Errorf("activation %d is in force, so --above must be from %d to %d, not %d",
+			c.Base.Number, c.Base.Number+1, int64(maxAbove), c.Above)
+	}
 	next, err := lineup.Pin(ctx, o.Storage, c.Lineup, c.Base.Document)
 	if err != nil {
 		return Activated{}, err
@@ -115,7 +122,9 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 		return Activated{}, err
 	}
 	p := c.proposal(stored)
-	o.warnOfCanary(p)
+	if c.Canary == nil {
+		o.warnOfCanary(p)
+	}
 	a, rollout := o.Complete(p), o.rollout()
 	candidate, err := o.Candidate(ctx, a)
 	var prepared *fleet.Proposal

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -190,6 +191,10 @@ func TestPut(t *testing.T) {
 				return nil
 			}
 		}, 1, "nothing was changed, revision 1 stays in force: the pipe is closed"},
+		"above a number":         {func(_ *testing.T, _ *setting, c *Change) { c.Forced, c.Above = true, 7 }, 8, ""},
+		"above the one in force": {func(_ *testing.T, _ *setting, c *Change) { c.Above = 1 }, 1, "must be from 2 to "},
+		"above all later ones": {func(_ *testing.T, _ *setting, c *Change) { c.Above = math.MaxInt64 - 1 }, 1,
+			"must be from 2 to 9007199254740992, not "},
 		"without the key": {func(_ *testing.T, s *setting, _ *Change) { s.Key = nil }, 1, ErrNoKey.Error()},
 		"superseded while hosts prepare": {func(t *testing.T, s *setting, c *Change) {
 			c.Forced = true
@@ -393,6 +398,11 @@ func TestChangesAtOnce(t *testing.T) {
 		return s.Put(t.Context(), Change{Base: s.inForce(t), Lineup: weighted(11), Share: 5, Limit: 1})
 	})
 	do("revision 4 was only a canary: `assay lineup set` puts it in force", rollback(4))
+	s.events = nil
+	do("canary revision 1 for 5% of the accounts", func(activation.Activation) (Activated, error) {
+		return s.Put(t.Context(), Change{Base: s.inForce(t), Lineup: weighted(8), Share: 5, Limit: 1})
+	})
+	expect.That(t, s.events[0].EndsCanary == 4, "no warning that another canary ends: %+v", s.events[0])
 }
 
 // What a canary becomes without its file.
