@@ -40,10 +40,11 @@ type LayerLine struct {
 	BudgetFuel int64           `json:"budget_fuel"`
 	Summary    string          `json:"summary"`
 	FirstParty bool            `json:"first_party"`
+	signals    []registry.SignalText
 }
 
 func (cmd *layersListCmd) Run(ctx context.Context, s *installation.Session) error {
-	_, lines, err := layerLines(ctx, s.Store, cmd.All)
+	lines, err := layerLines(ctx, s.Store, cmd.All)
 	if err != nil {
 		return err
 	}
@@ -58,21 +59,21 @@ func (cmd *layersListCmd) Run(ctx context.Context, s *installation.Session) erro
 	})
 }
 
-// layerLines returns all published plugins, and a line for each that the active lineup names, or for all of them.
-func layerLines(ctx context.Context, s *store.Store, all bool) (plugins []registry.PublishedPlugin, lines []LayerLine,
-	err error) {
-	if plugins, err = s.Plugins(ctx); err != nil {
-		return nil, nil, err
+// layerLines returns a line for each published plugin that the active lineup names, or for all of them.
+func layerLines(ctx context.Context, s *store.Store, all bool) ([]LayerLine, error) {
+	plugins, err := s.Plugins(ctx)
+	if err != nil {
+		return nil, err
 	}
 	active, err := s.ActiveLineup(ctx)
 	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
-		return nil, nil, err
+		return nil, err
 	}
 	items := map[string]registry.LineupLayer{}
 	for _, item := range active.Lineup.Layers {
 		items[item.Layer] = item
 	}
-	lines = []LayerLine{}
+	lines := []LayerLine{}
 	for _, p := range plugins {
 		item, active := items[p.Ref()]
 		if !active && !all {
@@ -80,16 +81,17 @@ func layerLines(ctx context.Context, s *store.Store, all bool) (plugins []regist
 		}
 		m, err := p.ParseManifest()
 		if err != nil {
-			return nil, nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
+			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
 		}
 		lowest, highest := item.Range(m)
 		lines = append(lines, LayerLine{
 			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
 			Class: m.LayerClass(), Range: [2]int{lowest, highest}, Weight: item.Weight, Required: item.Required,
 			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
+			signals: m.Signals,
 		})
 	}
-	return plugins, lines, nil
+	return lines, nil
 }
 
 type layersShowCmd struct {
@@ -136,7 +138,7 @@ func (l shownLayer) print(t *terminal.Terminal) error {
 
 // read finds the layer: the named version, or that of the lineup in force, or the newest.
 func (cmd *layersShowCmd) read(ctx context.Context, s *store.Store) (shown shownLayer, err error) {
-	plugins, lines, err := layerLines(ctx, s, true)
+	lines, err := layerLines(ctx, s, true)
 	if err != nil {
 		return shown, err
 	}
@@ -148,26 +150,19 @@ func (cmd *layersShowCmd) read(ctx context.Context, s *store.Store) (shown shown
 		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, registry.ErrNoPlugin)
 	}
 	shown.LayerLine = lines[max(0, slices.IndexFunc(lines, func(l LayerLine) bool { return l.Active }))]
-	at := slices.IndexFunc(plugins, func(p registry.PublishedPlugin) bool {
-		return p.Name == shown.Name && p.Version == shown.Version
-	})
-	m, err := plugins[at].ParseManifest()
-	if err != nil {
-		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, err)
-	}
 	labelled, err := s.Labelled(ctx)
 	if err != nil {
 		return shown, err
 	}
 	shown.Labels = feedback.CountScored(labelled, shown.Name, shown.Version)
-	shown.Signals = signalsOf(m, shown, feedback.TallySignals(labelled))
+	shown.Signals = signalsOf(shown, feedback.TallySignals(labelled))
 	return shown, nil
 }
 
-// signalsOf returns the signals of a manifest with their labels.
-func signalsOf(m registry.Manifest, of shownLayer, tallies []feedback.Tally) []shownSignal {
-	signals := make([]shownSignal, len(m.Signals))
-	for i, s := range m.Signals {
+// signalsOf returns the signals of a layer with their labels.
+func signalsOf(of shownLayer, tallies []feedback.Tally) []shownSignal {
+	signals := make([]shownSignal, len(of.signals))
+	for i, s := range of.signals {
 		signals[i].SignalText = s
 		for _, t := range tallies {
 			if t.Layer == of.Name && t.Version == of.Version && t.Signal == s.Code {
