@@ -15,9 +15,15 @@ import (
 // maxOwned limits the accounts to which one request for a link by e-mail gives links.
 const maxOwned = 10
 
-// addressMatch returns the keyed hash by which the accounts of an address are found. Case does not matter.
+// addressMatch returns the keyed hash by which the accounts of an address are found. The case of ASCII letters does not
+// matter; that of others does, because in Unicode the letters of another domain can have the same lower case.
 func (s *Store) addressMatch(address string) []byte {
-	return keyedHash(s.keys.Owner, strings.ToLower(address))
+	return keyedHash(s.keys.Owner, strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, address))
 }
 
 func ownerContext(account string) string { return "owner of " + account }
@@ -140,11 +146,18 @@ func (s *Store) RemoveAddress(ctx context.Context, account string, recovery bool
 	return row.text, unlessUnknown(withOutage(wrap(err, "removing owner's address")))
 }
 
-// OwnersOf returns the accounts that sign in with an e-mail address, oldest first.
-func (s *Store) OwnersOf(ctx context.Context, address string) (accounts []string, err error) {
-	err = s.db.NewRaw(`SELECT DISTINCT account_id FROM owner_addresses WHERE match = ? AND usable_at <= ?
-		ORDER BY account_id LIMIT ?`, s.addressMatch(address), s.now(), maxOwned).Scan(ctx, &accounts)
-	return accounts, withOutage(wrap(err, "finding accounts of an address"))
+// OwnersOf returns the accounts that sign in with an e-mail address, by the address as it was confirmed.
+func (s *Store) OwnersOf(ctx context.Context, address string) (owned map[string][]string, err error) {
+	var rows []addressRow
+	err = s.db.NewRaw(`SELECT DISTINCT ON (account_id) account_id, sealed_address FROM owner_addresses
+		WHERE match = ? AND usable_at <= ? ORDER BY account_id, recovery LIMIT ?`, s.addressMatch(address), s.now(),
+		maxOwned).Scan(ctx, &rows)
+	owned = map[string][]string{}
+	for _, row := range rows {
+		text, failed := s.keys.Open(row.SealedAddress, ownerContext(row.AccountID))
+		owned[string(text)], err = append(owned[string(text)], row.AccountID), errors.Join(err, failed)
+	}
+	return owned, withOutage(wrap(err, "finding accounts of an address"))
 }
 
 // CustomersOf returns the payment provider's ids of an account, newest first.

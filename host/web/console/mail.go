@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"maps"
 	netmail "net/mail"
 	"net/netip"
 	"slices"
@@ -151,43 +152,44 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 			"Errors": map[string]string{"email": problem}, "Address": address})
 	}
 	network, known := c.origin(ctx).Network, c.known(ctx)
-	c.post(func(ctx context.Context) (mail.Message, error) {
-		m := mail.Message{To: address, Subject: "Sign in to Assay"}
-		accounts, err := c.cfg.Store.OwnersOf(ctx, address)
-		owned := len(accounts) > 0
-		if err == nil && !owned {
-			accounts, err = c.paidBy(ctx, address)
-		}
-		if err != nil || len(accounts) == 0 {
-			return m, err
-		}
-		isKnown := owned && slices.ContainsFunc(accounts, func(a string) bool { return slices.Contains(known, a) })
-		if ok, err := c.allowsLink(ctx, address, network, isKnown); err != nil || !ok {
-			return m, err
-		}
-		text, path, newLink := "signin", LinkPath, c.cfg.Store.NewLink
-		if !owned {
-			m.Subject, text, path = "Recover your Assay account", "recover", recoverPath
+	c.post(func(ctx context.Context) (m mail.Message, err error) {
+		subject, text, path, newLink := "Sign in to Assay", "signin", LinkPath, c.cfg.Store.NewLink
+		receivers, err := c.cfg.Store.OwnersOf(ctx, address)
+		owned := slices.Concat(slices.Collect(maps.Values(receivers))...)
+		isKnown := slices.ContainsFunc(owned, func(account string) bool { return slices.Contains(known, account) })
+		if err == nil && len(receivers) == 0 {
+			receivers, err = c.paidBy(ctx, address)
+			subject, text, path = "Recover your Assay account", "recover", recoverPath
 			newLink = func(ctx context.Context, account string) (string, error) {
 				return c.cfg.Store.NewRecoveryLink(ctx, account, address)
 			}
 		}
-		links := map[string]string{}
-		for _, account := range accounts {
-			token, err := newLink(ctx, account)
-			if err != nil {
-				return m, err
-			}
-			links[account] = c.cfg.URL + path + token
+		if err != nil || len(receivers) == 0 {
+			return m, err
 		}
-		m.Text = c.text(text, view{"Links": links})
+		if ok, err := c.allowsLink(ctx, address, network, isKnown); err != nil || !ok {
+			return m, err
+		}
+		for to, accounts := range receivers { // usually one: spellings of an address differ in case
+			links := map[string]string{}
+			for _, account := range accounts {
+				token, err := newLink(ctx, account)
+				if err != nil {
+					return m, err
+				}
+				links[account] = c.cfg.URL + path + token
+			}
+			c.post(func(context.Context) (mail.Message, error) {
+				return mail.Message{To: to, Subject: subject, Text: c.text(text, view{"Links": links})}, nil
+			})
+		}
 		return m, nil
 	})
 	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
 }
 
-// paidBy returns the accounts that were paid for by a customer with an e-mail address.
-func (c *Console) paidBy(ctx context.Context, address string) ([]string, error) {
+// paidBy returns the accounts that were paid for by a customer with an e-mail address, by this address.
+func (c *Console) paidBy(ctx context.Context, address string) (map[string][]string, error) {
 	if c.cfg.Customers == nil {
 		return nil, nil
 	}
@@ -198,7 +200,11 @@ func (c *Console) paidBy(ctx context.Context, address string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	return c.cfg.Store.AccountsOfCustomers(ctx, customers)
+	accounts, err := c.cfg.Store.AccountsOfCustomers(ctx, customers)
+	if err != nil || len(accounts) == 0 {
+		return nil, err
+	}
+	return map[string][]string{address: accounts}, nil
 }
 
 // setAddress sends a link that confirms an e-mail address. Nothing changes until it is used.

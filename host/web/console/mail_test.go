@@ -120,7 +120,7 @@ func TestSignInByMail(t *testing.T) {
 	v.submit("/signin", "Send me a link", "email", "jane@example.ORG")
 	v.is(200, "If jane@example.ORG is the confirmed address of an account's owner")
 	answer := v.at.body
-	link := m.paths(t, "jane@example.ORG", signInSubject)[0]
+	link := m.paths(t, "Jane@Example.org", signInSubject)[0] // to the confirmed address
 	v.use(link).is(200, "Your address is Jane@Example.org")
 	w := m.visit(t)
 	w.use(link).is(410, "This link was used")
@@ -142,7 +142,7 @@ func TestSignInByMail(t *testing.T) {
 	m.clock.Add(signInsWindow)
 	// The address before is told, and no longer signs in, even by a link that it has.
 	w.submit("/signin", "Send me a link", "email", "jane@example.org")
-	late := m.paths(t, "jane@example.org", signInSubject)[0]
+	late := m.paths(t, "Jane@Example.org", signInSubject)[0]
 	owner.submit(confirm, "Confirm the address").is(200, "Your address is john@example.org")
 	m.paths(t, "Jane@Example.org", noticeSubject)
 	w.use(late).is(410, "This link was used")
@@ -151,6 +151,11 @@ func TestSignInByMail(t *testing.T) {
 	w.submit("/signin", "Send me a link", "email", "john@example.org")
 
 	expect.Equal(t, "messages more sent", m.server.Received(), 0)
+	m.own(t, stranger, "mike@Example.net")
+	for entered, want := range map[string]int{"Mike@example.NET": 1, "mi\u212ae@example.net": 0} { // the Kelvin sign
+		owners := expect.Value(m.store.OwnersOf(t.Context(), entered))(t)
+		expect.Equal(t, "accounts of "+entered, len(owners), want)
+	}
 	for _, table := range []string{"owner_addresses", "sign_in_links", "public_uses"} {
 		if rows := m.rows(t, table); strings.Contains(rows, "example") || strings.Contains(rows, "jane") {
 			t.Errorf("the table %s contains an address: %s", table, rows)

@@ -45,8 +45,8 @@ type Store interface {
 	ConfirmAddress(ctx context.Context, account, token string) (former string, err error)
 	// RemoveAddress deletes the address, or the recovery address, and returns it.
 	RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error)
-	// OwnersOf returns the accounts that sign in with an address.
-	OwnersOf(ctx context.Context, address string) ([]string, error)
+	// OwnersOf returns the accounts that sign in with an address, by the address as it was confirmed.
+	OwnersOf(ctx context.Context, address string) (map[string][]string, error)
 	// NewLink returns the token of a link that signs in.
 	NewLink(ctx context.Context, account string) (token string, err error)
 
