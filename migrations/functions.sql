@@ -362,8 +362,8 @@ BEGIN
 
     -- A statement reads either tables of the chain or tables of which each node of a cluster has a copy: Citus requires
     -- that of functions that it passes on to the chain's node.
-    SELECT array_agg(c.key = '' OR coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false)
-               ORDER BY c.n),
+    SELECT array_agg(CASE c.key WHEN '' THEN accounts[c.owner] = 'acct_public' ELSE
+               coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false) END ORDER BY c.n),
            array_agg(c.key) FILTER (WHERE k.id IS NOT NULL)
     INTO valid, due
     FROM unnest(keys, owners) WITH ORDINALITY AS c (key, owner, n)

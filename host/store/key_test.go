@@ -163,6 +163,7 @@ func TestLedgerValidatesCallers(t *testing.T) {
 		"an unknown key":             {Account: mine.Account, Key: "key_unknown", Plan: mine.Plan},
 		"another account's key":      {Account: mine.Account, Key: theirs.Key, Plan: mine.Plan},
 		"no account and no key":      {},
+		"an account without a key":   {Account: mine.Account, Plan: mine.Plan},
 		"a public caller with a key": {Account: publicAccount, Key: mine.Key},
 	} {
 		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)

@@ -84,6 +84,9 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	if form.Type == "" || form.Type == "auto" {
 		form.Type = entity.Guess(form.Value)
 	}
+	if s.key == "" { // a checker takes callers without a key for those of the public endpoint
+		return check.ErrUnauthorized
+	}
 	decision, err := c.cfg.Checker.Check(work(ctx), check.Request{
 		Caller: s.caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}}, Country: field(ctx, "country"),
 	})

@@ -201,6 +201,7 @@ func testSignInWithKey(t *testing.T, s *site) {
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "This account has no working key.")
+	v.submit("/dashboard", "Check", "value", "example.com").is(403, "This account has no working key.")
 }
 
 // A session that is older than 10 minutes changes nothing that protects the account without the sign-in code.
