@@ -28,6 +28,21 @@ func (e *BreakError) Error() string {
 	return fmt.Sprintf("audit chain %d breaks at record %d: %s", e.Chain, e.Seq, e.Reason)
 }
 
+// Mismatch says how the content of a row does not match its leaf, or returns "".
+func (r Row) Mismatch() (reason string) {
+	switch {
+	case r.Nonce == nil && !r.Record.blank(): // without a nonce, nothing ties the content to the leaf
+		return "its nonce was deleted, but not its content"
+	case r.Nonce == nil && r.Record.Kind != Blank: // which no leaf binds any longer
+		return "its content was deleted, but its kind is not that of an erased record"
+	case r.Nonce != nil && len(r.Nonce) != NonceBytes: // bytes could move between nonce and record undetected
+		return fmt.Sprintf("its nonce has %d bytes, not %d", len(r.Nonce), NonceBytes)
+	case r.Nonce != nil && Leaf(r.Nonce, r.Record) != r.Leaf:
+		return "the record does not match its leaf"
+	}
+	return ""
+}
+
 // Verifier verifies one chain from its start, row by row. Its memory holds only the checkpoints and the erased rows.
 type Verifier struct {
 	Head     Head  // of the verified rows
@@ -77,26 +92,19 @@ func (v *Verifier) Add(row Row) error {
 	default:
 		return fail("the next stored record is number %d", row.Seq)
 	}
+	reason := row.Mismatch()
 	switch {
-	case row.Nonce == nil && !row.Record.blank(): // without a nonce, nothing ties the content to the leaf
-		return fail("its nonce was deleted, but not its content")
-	case row.Nonce == nil && row.Record.Kind != Blank: // which no leaf binds any longer
-		return fail("its content was deleted, but its kind is not that of an erased record")
+	case reason != "":
 	case row.Nonce == nil:
 		v.Erased++
 		v.blank[row.Seq] = row.Leaf
-	case len(row.Nonce) != NonceBytes: // otherwise bytes could move between nonce and record undetected
-		return fail("its nonce has %d bytes, not %d", len(row.Nonce), NonceBytes)
-	case Leaf(row.Nonce, row.Record) != row.Leaf:
-		return fail("the record does not match its leaf")
 	case row.Record.Kind == Erasure:
-		if reason := v.erase(row); reason != "" {
-			return fail("%s", reason)
-		}
+		reason = v.erase(row)
 	case row.Record.Kind == Pruning:
-		if reason := v.prune(row.Record); reason != "" {
-			return fail("%s", reason)
-		}
+		reason = v.prune(row.Record)
+	}
+	if reason != "" {
+		return fail("%s", reason)
 	}
 	next := v.Head.Next(row.Leaf)
 	if next.Hash != row.Hash {

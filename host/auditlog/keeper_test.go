@@ -14,6 +14,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
@@ -115,6 +116,7 @@ func TestTreeOfLater(t *testing.T) {
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
+	storetest.Exec(t, db, "CREATE TABLE early AS SELECT * FROM audit_records WHERE seq < 3")
 	for range 2 { // the second round has nothing to do
 		expect.NoError(t, k.SignHeads(t.Context()))
 		expect.NoError(t, k.Prune(t.Context()))
@@ -134,6 +136,19 @@ func TestPrune(t *testing.T) {
 		OK: true}
 	expect.NoError(t, broken)
 	expect.NoDiff(t, "reports", []Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
+	// Records that are not deleted yet are valid and no longer shown, and others cannot be added before the first one.
+	for _, early := range []struct{ change, reason string }{{"SELECT", ""}, {"UPDATE early SET seq = 3 - seq",
+		"at record 1: it is before the first record"}, {"UPDATE early SET seq = seq - 2", "at record -1: it is before"},
+		{"UPDATE early SET seq = seq + 2, score = 99", "at record 1: the record does not match its leaf"}} {
+		storetest.Exec(t, db, early.change)
+		storetest.Exec(t, db, "INSERT INTO audit_records SELECT * FROM early")
+		expect.Outcome(t, early.change, expect.ErrorOf(k.verifyFiles(t)), early.reason)
+		caller := check.Caller{Account: storetest.Value[string](t, db, "SELECT account_id FROM early")}
+		ref := storetest.Value[string](t, db, "SELECT ref FROM early")
+		expect.Error(t, "showing one", expect.ErrorOf(k.Store.RecordedCheck(t.Context(), caller, ref, nil)),
+			feedback.ErrUnknownCheck)
+		storetest.Exec(t, db, "DELETE FROM audit_records WHERE ref IN (SELECT ref FROM early)")
+	}
 	text := reports[0].String()
 	expect.That(t, strings.Contains(text, "2 earlier records, from before 2021-03-10, were pruned"), "reads %q", text)
 

@@ -292,8 +292,13 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		return report, err
 	}
 	w := &walk{history: v.lineups, decided: map[int64]decision{}}
-	// Records past the head are read too: there must be none.
-	for row, err := range v.log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
+	// Records past the head are read too: there must be none. Of those before the start, some may not be deleted yet.
+	for row, err := range v.log.Rows(ctx, head.Chain, math.MinInt64, math.MaxInt64) {
+		if err == nil && row.Seq <= start.Seq {
+			if err = tree.leftover(ctx, head.Chain, row); err == nil {
+				continue
+			}
+		}
 		if err == nil {
 			err = verifier.Add(row)
 		}

@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,23 @@ func (w *treeWalk) add(ctx context.Context, row audit.Row) error {
 		return nil
 	}
 	return w.compare(ctx)
+}
+
+// leftover verifies a record that was pruned but is not deleted yet. The tree proves its place, because records are not
+// deleted in order: a month's partition is dropped at once.
+func (w *treeWalk) leftover(ctx context.Context, chain int, row audit.Row) error {
+	reason, index := row.Mismatch(), row.Seq-w.stored.First
+	proof, err := audit.ProveInclusion(w.stored.TreeHead, index, reading(ctx, w.log, chain))
+	if err == nil {
+		err = audit.CheckInclusion(w.stored.TreeHead, index, row.Leaf, proof)
+	}
+	if err != nil { // if it is the database's, the next query of the transaction fails too
+		reason = cmp.Or(reason, "it is before the first record of the chain, and the Merkle tree does not contain it")
+	}
+	if reason != "" {
+		return &audit.BreakError{Chain: chain, Seq: row.Seq, Reason: reason}
+	}
+	return nil
 }
 
 // reached compares the tree with the checkpoint of its size, and with the stored root.

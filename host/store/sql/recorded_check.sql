@@ -18,3 +18,4 @@ LEFT JOIN LATERAL (
     WHERE c.chain = ?chain AND t.first_seq <= r.seq AND c.size > r.seq - t.first_seq
     ORDER BY c.size LIMIT 1) AS c ON true
 WHERE r.account_id = ?account AND r.kind = 'check'
+    AND r.seq > (SELECT coalesce(max(seq), 0) FROM audit_anchors WHERE chain = ?chain) -- others are pruned, or were added
