@@ -651,9 +651,16 @@ def seconds(timestamp: str) -> float:
         raise Invalid(f"{timestamp!r} is not a time") from None
 
 
+def unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a member that another program could take for one of those that are verified."""
+    if len({name.lower() for name, _ in members}) < len(members):
+        raise Invalid("an object has a member twice")
+    return dict(members)
+
+
 def parse_line(line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=unambiguous)
     except ValueError:
         value = None
     if not isinstance(value, dict):

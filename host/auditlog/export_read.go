@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
+
+	"github.com/go-json-experiment/json"
 
 	"assay/host/audit"
 	"assay/host/store"
@@ -33,6 +34,9 @@ type exportedChain struct {
 // ErrExport means that a file is not a complete export.
 var ErrExport = errors.New("the file is not a complete export of an audit log")
 
+// strict keeps a member that is not verified, such as "Score" beside "score", from being taken for one that is.
+var strict = json.RejectUnknownMembers(true)
+
 // maxExportLine bounds a line, in bytes. The longest is an erasure's, which names each record that it erased.
 const maxExportLine = 256 << 20
 
@@ -42,7 +46,7 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 	e := &Export{file: file}
 	lines, at := exportLines(file, 0, size), int64(0)
 	var header exportHeader
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &header) != nil || header.Format != exportFormat {
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &header, strict) != nil || header.Format != exportFormat {
 		return nil, fmt.Errorf("reading export: %w: its first line is not that of %s", ErrExport, exportFormat)
 	}
 	e.statements = header.Statements
@@ -63,13 +67,13 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 			err = errors.New("it follows the stored states")
 		case bytes.HasPrefix(line, []byte(`{"chain":`)):
 			c := exportedChain{from: next, until: next}
-			err = json.Unmarshal(line, &c.exportChain)
+			err = json.Unmarshal(line, &c.exportChain, strict)
 			if n > 0 && c.Chain <= e.chains[n-1].Chain {
 				err = errors.New("the chains are not in ascending order")
 			}
 			e.chains = append(e.chains, c)
 		case bytes.HasPrefix(line, []byte(`{"records":`)):
-			err = json.Unmarshal(line, &end)
+			err = json.Unmarshal(line, &end, strict)
 		case n == 0:
 			err = errors.New("it belongs to no chain")
 		default:
@@ -94,7 +98,7 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 
 func (e *Export) addState(line []byte) error {
 	var s exportState
-	if err := json.Unmarshal(line, &s); err != nil {
+	if err := json.Unmarshal(line, &s, strict); err != nil {
 		return err
 	}
 	state := store.StoredState{Type: s.State, ID: s.ID, Digest: s.Digest}
@@ -162,7 +166,7 @@ func (e *Export) Rows(_ context.Context, chain int, _, _ int64) iter.Seq2[audit.
 		lines := exportLines(e.file, c.from, c.until)
 		for lines.Scan() {
 			var r exportRecord
-			err := json.Unmarshal(lines.Bytes(), &r)
+			err := json.Unmarshal(lines.Bytes(), &r, strict)
 			if err == nil && (len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{})) {
 				err = errors.New("its leaf or hash is not 32 bytes long")
 			}

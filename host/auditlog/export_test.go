@@ -83,6 +83,11 @@ func changes(text []byte, fn func(what string, changed []byte)) {
 			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
 			fn(fmt.Sprintf("line %d swapped with the next", i+1), bytes.Join(swapped, nil))
 		}
+		first := bytes.TrimLeft(line[:bytes.IndexByte(line, ',')], "{")
+		for _, member := range [][]byte{first, bytes.ToUpper(first)} {
+			fn(fmt.Sprintf("line %d: %s added", i+1, member),
+				join(line[:len(line)-2], []byte(","), member, []byte("}\n")))
+		}
 		name := ""
 		for _, at := range jsonToken.FindAllIndex(line, -1) {
 			from, until := at[0], at[1]

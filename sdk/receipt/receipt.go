@@ -4,11 +4,11 @@ package receipt
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
@@ -85,10 +85,10 @@ type Result struct {
 // ErrBroken means that the service did not keep its promise. The receipt and the checkpoint are the evidence.
 var ErrBroken = errors.New("the promise was broken")
 
-// Parse reads a receipt.
+// Parse reads a receipt. A member that Verify does not verify, such as "Score" beside "score", is an error.
 func Parse(text []byte) (*Receipt, error) {
 	var r Receipt
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("reading receipt: %w", err)
 	}
 	if r.Format != Format {

@@ -160,7 +160,8 @@ func TestAlteredReceipts(t *testing.T) {
 		expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "%s: not found", name)
 	}
 	expect.NoError(t, expect.ErrorOf(fresh().Verify(signer.Public)))
-	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`} {
+	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`,
+		`{"format":"` + Format + `","record":{"score":99,"Score":7}}`, `{"format":"","format":"` + Format + `"}`} {
 		expect.Failure(t, expect.ErrorOf(Parse([]byte(text))), "%q was read", text)
 	}
 }
