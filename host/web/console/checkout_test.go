@@ -301,6 +301,12 @@ func TestDeclinedUpgrade(t *testing.T) {
 		v.is(402, "Nothing has changed, and you are still on Starter. Pay or confirm within a day")
 	}
 	v.post("/dashboard/plan", "csrf", v.at.token(), "plan", "pro").is(429, "You have changed the plan too often.")
+	for _, path := range []string{"/dashboard/plan/cancel", "/dashboard/plan/payment"} {
+		for range maxPlanChanges + 1 {
+			v.post(path, "csrf", v.at.token())
+		}
+		v.is(429, "You have changed the plan too often.")
+	}
 	v.get("/dashboard/plan").is(200, "You are on Starter: 0 of 150")
 }
 

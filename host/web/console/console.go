@@ -230,10 +230,11 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/download", c.downloadExport)
 	c.routeAccount()
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
-	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan", c.changePlan)
-	c.signedInWithoutSlot(fiber.MethodGet, "/dashboard/plan/change", c.planChange)
-	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
-	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/payment", c.proved(c.changePayment)) // has an address too
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan", c.limited("plan change ", maxPlanChanges, c.changePlan))
+	c.signedInWithoutSlot(fiber.MethodGet, "/dashboard/plan/change", c.limited("quote ", maxQuotes, c.planChange))
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/cancel", c.limited("end ", maxPlanChanges, c.cancelPlan))
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/payment", // has an address too
+		c.proved(c.limited("payment page ", maxPlanChanges, c.changePayment)))
 }
 
 // securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.

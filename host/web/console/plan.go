@@ -13,15 +13,23 @@ import (
 	"assay/host/web/refusal"
 )
 
-// What an account may do in an hour: each change can be a card that is declined, and quotes ask the payment provider.
+// What an account may do in an hour: each change can be a card that is declined, and all customers share the calls to
+// the payment provider.
 const maxPlanChanges, maxQuotes = 10, 60
 
-func (c *Console) takePlanChange(ctx context.Context, s *session, action string, limit int) error {
-	_, ok, err := c.cfg.Store.Take(ctx, action+s.Account, netip.Prefix{}, limit, time.Hour)
-	if err == nil && !ok {
-		err = refusal.Page(fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour.")
+// limited returns a page that an account may open limit times in an hour.
+func (c *Console) limited(action string, limit int, page func(*fiber.Ctx, *session) error) func(*fiber.Ctx,
+	*session) error {
+	return func(ctx *fiber.Ctx, s *session) error {
+		_, ok, err := c.cfg.Store.Take(work(ctx), action+s.Account, netip.Prefix{}, limit, time.Hour)
+		if err == nil && !ok {
+			err = refusal.Page(fiber.StatusTooManyRequests, "You have changed the plan too often. Wait an hour.")
+		}
+		if err != nil {
+			return err
+		}
+		return page(ctx, s)
 	}
-	return err
 }
 
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
@@ -43,9 +51,6 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 
 // planChange shows what a change of plan costs and changes, before the customer confirms it.
 func (c *Console) planChange(ctx *fiber.Ctx, s *session) error {
-	if err := c.takePlanChange(work(ctx), s, "quote ", maxQuotes); err != nil {
-		return err
-	}
 	return c.showQuote(ctx, s, query(ctx, "plan"), nil)
 }
 
@@ -66,9 +71,6 @@ func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *bil
 
 // changePlan changes the plan as confirmed.
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
-	if err := c.takePlanChange(work(ctx), s, "plan change ", maxPlanChanges); err != nil {
-		return err
-	}
 	plan := field(ctx, "plan")
 	err := c.cfg.Billing.ChangePlan(work(ctx), s.Account, plan)
 	var unpaid *billing.UnpaidError
