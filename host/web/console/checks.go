@@ -209,11 +209,14 @@ func (c *Console) checked(ctx *fiber.Ctx, s *session, ref string, form checkForm
 	return entity.Parse(entity.Type(found.Type), form.Value, form.Country)
 }
 
-// reportCheck keeps feedback on a check.
+// reportCheck keeps feedback on a check. It needs a key, as the API does: a suspended account has no vote.
 func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
+	if s.key == "" {
+		return check.ErrUnauthorized
+	}
 	form := checkForm{Form: "feedback", Label: field(ctx, "label"), Note: field(ctx, "note")}
 	report := feedback.Report{Ref: ctx.Params("ref"), Label: feedback.Label(form.Label), Note: form.Note}
-	if _, err := c.cfg.Feedback.Give(work(ctx), s.holder(), report); err != nil {
+	if _, err := c.cfg.Feedback.Give(work(ctx), s.caller(), report); err != nil {
 		return c.refuse(ctx, s, form, err)
 	}
 	return c.note(ctx, s, "/dashboard/checks/"+report.Ref,

@@ -12,6 +12,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/entity"
 	"assay/registry/expect"
 )
 
@@ -194,10 +195,12 @@ func testSignInWithKey(t *testing.T, s *site) {
 
 	// A suspended account needs the operator, not another key.
 	const advice = "The account is suspended; write to the operator of this service"
+	ref := s.record(t, issued.Secret, entity.Domain, "example.org", check.Block)
 	expect.NoError(t, s.store.SetStanding(t.Context(), id, true, "a test"))
 	v := s.signIn(t, expect.Value(s.store.FirstCode(t.Context(), id))(t))
 	v.is(200, advice)
 	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, advice)
+	v.submit("/dashboard/checks/"+ref, "Report", "label", "fraud").is(403, advice)
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.submit("/dashboard/privacy", "Find", "who", "example.com").is(403, "This account has no working key.")
