@@ -45,6 +45,7 @@ const (
 	refusedFor        = 24 * time.Hour
 
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
+	maxLookupsFrom     = 6  // of those, by one network
 )
 
 // letter writes a message that is to be sent. It has no text if nothing is to be sent.
@@ -158,7 +159,7 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 		owned := slices.Concat(slices.Collect(maps.Values(receivers))...)
 		isKnown := slices.ContainsFunc(owned, func(account string) bool { return slices.Contains(known, account) })
 		if err == nil && len(receivers) == 0 {
-			receivers, err = c.paidBy(ctx, address)
+			receivers, err = c.paidBy(ctx, address, network)
 			subject, text, path = "Recover your Assay account", "recover", recoverPath
 			newLink = func(ctx context.Context, account string) (string, error) {
 				return c.cfg.Store.NewRecoveryLink(ctx, account, address)
@@ -189,11 +190,15 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 }
 
 // paidBy returns the accounts that were paid for by a customer with an e-mail address, by this address.
-func (c *Console) paidBy(ctx context.Context, address string) (map[string][]string, error) {
+func (c *Console) paidBy(ctx context.Context, address, network string) (map[string][]string, error) {
 	if c.cfg.Customers == nil {
 		return nil, nil
 	}
-	if ok, err := c.allows(ctx, "look-ups of customers", "", maxCustomerLookups, time.Minute); err != nil || !ok {
+	ok, err := c.allows(ctx, "look-ups of customers by ", network, maxLookupsFrom, time.Minute)
+	if ok {
+		ok, err = c.allows(ctx, "look-ups of customers", "", maxCustomerLookups, time.Minute)
+	}
+	if err != nil || !ok {
 		return nil, err
 	}
 	customers, err := c.cfg.Customers.CustomersOf(ctx, address)
