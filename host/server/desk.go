@@ -142,6 +142,7 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Explainer: d.explainer,
 		Feedback:  d.feedback,
 		Downloads: d.downloads,
+		TakeKey:   d.rates.TakeKey,
 		LookUps:   admission.NewShares(sessionSlots),
 		// A page uses a connection of the pool that requests share for up to seconds. One more is left for look-ups of
 		// keys, which are short, and a single account gets only half of these slots.

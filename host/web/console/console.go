@@ -89,6 +89,9 @@ type Config struct {
 	// LookUps limits the look-ups of sessions that run at once, by the client's network, and Pages the pages of
 	// customers who are signed in, by account or, for free accounts, by network.
 	LookUps, Pages *admission.Shares
+	// TakeKey counts a request with a key. The forms of an account count as those of a key with the account's ID. It
+	// returns an *admission.RateError.
+	TakeKey func(check.Caller) error
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
 	// to the customer.
 	Webhook func(url string) (string, error)

@@ -3,6 +3,8 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -95,8 +97,12 @@ func refused(ctx *fiber.Ctx, err error) (text string, unexpected error) {
 // textOf returns the sentence about an error that is a refusal.
 func textOf(err error) string {
 	var invalid *entity.InvalidError
+	var fast *admission.RateError
 	r := refusal.Of(err)
 	switch {
+	case errors.As(err, &fast):
+		return fmt.Sprintf("Your account sends forms faster than %d a minute. Nothing was changed. Try again in %d s.",
+			fast.Rate.PerMinute, 1+time.Until(fast.Until)/time.Second)
 	case errors.As(err, &invalid):
 		return describe(invalid)
 	case r.Code == refusal.NoField:

@@ -76,7 +76,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
 		Downloads: admission.NewShares(2), LookUps: admission.NewShares(64), Pages: admission.NewShares(64),
-		Store: s.store, Checker: parser{}, Public: unlimited{s.store},
+		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, TakeKey: func(check.Caller) error { return nil },
 		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: s.clock.Now,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: s.clock.Now,
 			Page: TestCheckoutPath}, Now: s.clock.Now},

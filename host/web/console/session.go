@@ -192,6 +192,11 @@ func (c *Console) signedInWithoutSlot(method, path string, page func(*fiber.Ctx,
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
 		}
+		if method == fiber.MethodPost { // what forms add can stay for years
+			if err := c.cfg.TakeKey(check.Caller{Account: s.Account, Key: s.Account, Plan: s.Plan}); err != nil {
+				return err
+			}
+		}
 		if err = page(ctx, s); !errors.Is(err, check.ErrUnauthorized) {
 			return err
 		}

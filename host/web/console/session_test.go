@@ -373,6 +373,23 @@ func TestDashboardIsShared(t *testing.T) {
 	flood.submit("/", "Check", "domain", "example.com").is(200)
 }
 
+// The forms of an account have a rate, and other pages and accounts do not share it.
+func TestFormsHaveARate(t *testing.T) {
+	t.Parallel()
+	limiter := admission.NewLimiter(time.Now)
+	s := serve(t, func(c *Config) {
+		c.TakeKey = func(c check.Caller) error {
+			return limiter.Take(c.Key, admission.Rate{PerMinute: 1, Burst: 1})
+		}
+	})
+	v, _ := s.customer(t, "starter")
+	v.submit("/dashboard", "Check", "value", "example.com").is(200)
+	v.press("Check", "value", "example.com").is(429, "faster than 1 a minute. Nothing was changed. Try again in 60 s.")
+	v.get("/dashboard").is(200)
+	other, _ := s.customer(t, "starter")
+	other.submit("/dashboard", "Check", "value", "example.com").is(200)
+}
+
 // Attempts with codes and links count together, on all hosts.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
