@@ -139,7 +139,7 @@ func (s *Store) readCases(ctx context.Context, ref string, limit int) (rows []ca
 	return rows, err
 }
 
-// OpenReviews lists the reviews of all accounts that are not settled, oldest first.
+// OpenReviews lists the reviews of all accounts that are not settled: the oldest of each, then the next of each.
 func (s *Store) OpenReviews(ctx context.Context, limit int) ([]decision.Case, error) {
 	rows, err := s.readCases(ctx, "", limit)
 	if err != nil {

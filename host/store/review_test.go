@@ -93,6 +93,19 @@ func TestSettledReviewKeepsFeedback(t *testing.T) {
 	expect(t, "settled reviews whose owner was told", len(must(s.ReviewNotices(t.Context()))(t)), 0)
 }
 
+// An account with many reviews does not hide those of others.
+func TestAccountsTakeTurnsInReviews(t *testing.T) {
+	t.Parallel()
+	s, l, many := newLedger(t, nil, LedgerConfig{})
+	one := newCaller(t, s, plan(t, "pro", 10))
+	for _, caller := range []check.Caller{many, many, many, one} {
+		ref := appendOne(t, l, decided(caller, parse(t, entity.Email, "jane@example.net"), check.Block))
+		must(s.AskReview(t.Context(), caller, ref, decision.Asking{Reason: "x"}))(t)
+	}
+	open := must(s.OpenReviews(t.Context(), 2))(t)
+	holds(t, open[0].Account == many.Account && open[1].Account == one.Account, "listed: %+v", open)
+}
+
 func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	t.Parallel()
 	s, l, mine := newLedger(t, nil, LedgerConfig{})

@@ -12,7 +12,7 @@ import (
 // Reviews stores customers' requests for a human review, which people settle on the page. Errors: decision.ErrNoReview,
 // decision.ErrNotTaken and *entity.InvalidError.
 type Reviews interface {
-	// OpenReviews lists the reviews that are not settled, oldest first.
+	// OpenReviews lists the reviews that are not settled: the oldest of each account, then the next of each.
 	OpenReviews(ctx context.Context, limit int) ([]decision.Case, error)
 	TakeReview(ctx context.Context, ref, reviewer string) error
 	// OpenCase returns a review with the value and the contact to the person who has taken it.
