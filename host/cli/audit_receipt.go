@@ -114,7 +114,7 @@ func fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	if response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s", url, response.Status)
+		err = fmt.Errorf("%s answers with status %d", url, response.StatusCode)
 	}
 	return content, errors.Join(err, response.Body.Close())
 }
