@@ -40,19 +40,16 @@ var calls = map[string]call{
 	},
 	"checkPublic": {
 		golang: `assay.CheckPublic(ctx, "paypa1-secure-login.xyz")`,
-		ts:     `assay.checkPublic("paypa1-secure-login.xyz")`,
-		python: `assay.check_public("paypa1-secure-login.xyz")`,
+		ts:     `assay.checkPublic("paypa1-secure-login.xyz")`, python: `assay.check_public("paypa1-secure-login.xyz")`,
 	},
 	"events": {
 		query: "?after=41", kind: "each",
 		golang: `assay.Events(ctx, 41)`, ts: `assay.events(41)`, python: `assay.events(41)`,
 	},
 	"giveFeedback": {
-		kind:   "none",
-		golang: `assay.GiveFeedback(ctx, client.Feedback{Ref: ref, Label: "fraud"})`,
-		ts:     `assay.giveFeedback({ ref, label: "fraud" })`,
-		python: `assay.give_feedback(ref, "fraud")`,
-		body:   `{"ref":"REF","label":"fraud"}`,
+		kind: "none", golang: `assay.GiveFeedback(ctx, client.Feedback{Ref: ref, Label: "fraud"})`,
+		ts: `assay.giveFeedback({ ref, label: "fraud" })`, python: `assay.give_feedback(ref, "fraud")`,
+		body: `{"ref":"REF","label":"fraud"}`,
 	},
 	"revokeFeedback": {
 		query: "?ref=REF", kind: "none",
@@ -97,20 +94,16 @@ var calls = map[string]call{
 	"exportByValue": {
 		golang: `assay.Export(ctx, client.Subject{Email: "jane.doe@example.com"})`,
 		ts:     `assay.export({ email: "jane.doe@example.com" })`,
-		python: `assay.export({"email": "jane.doe@example.com"})`,
-		body:   `{"email":"jane.doe@example.com"}`,
+		python: `assay.export({"email": "jane.doe@example.com"})`, body: `{"email":"jane.doe@example.com"}`,
 	},
 	"export": {
-		query:  "?ref=REF",
-		golang: `assay.Export(ctx, client.Subject{Ref: ref})`, ts: `assay.export({ ref })`,
-		python: `assay.export({"ref": ref})`,
+		query: "?ref=REF", golang: `assay.Export(ctx, client.Subject{Ref: ref})`,
+		ts: `assay.export({ ref })`, python: `assay.export({"ref": ref})`,
 	},
 	"erase": {
-		kind:   "none",
-		golang: `assay.Erase(ctx, client.Subject{Email: "jane.doe@example.com"})`,
-		ts:     `assay.erase({ email: "jane.doe@example.com" })`,
-		python: `assay.erase({"email": "jane.doe@example.com"})`,
-		body:   `{"email":"jane.doe@example.com"}`,
+		kind: "none", golang: `assay.Erase(ctx, client.Subject{Email: "jane.doe@example.com"})`,
+		ts: `assay.erase({ email: "jane.doe@example.com" })`, python: `assay.erase({"email": "jane.doe@example.com"})`,
+		body: `{"email":"jane.doe@example.com"}`,
 	},
 	"privacyRequest": {see: waiting},
 	"downloadExport": {see: waiting},
@@ -126,8 +119,7 @@ var calls = map[string]call{
 		body:   `{"ref":"REF","domain":"paypa1-secure-login.xyz"}`,
 	},
 	"showReview": {
-		query:  "?ref=REF",
-		golang: `assay.Review(ctx, ref)`, ts: `assay.review(ref)`, python: `assay.review(ref)`,
+		query: "?ref=REF", golang: `assay.Review(ctx, ref)`, ts: `assay.review(ref)`, python: `assay.review(ref)`,
 	},
 	"askReview": {
 		golang: `assay.AskReview(ctx, client.ReviewRequest{Ref: ref, Reason: "The shop is ten years old."})`,
@@ -136,6 +128,26 @@ var calls = map[string]call{
 		body:   `{"ref":"REF","reason":"The shop is ten years old."}`,
 	},
 	"receiveEvent": {see: "[Webhooks](../guide/webhooks.md) has receivers in three languages."},
+}
+
+// programs are how programs in each language begin, read a variable, and use a call, by its kind.
+var programs = []struct {
+	name, begin, given string
+	use                map[string]string
+}{
+	{"go", "assay := client.New(\"" + Host + "\", os.Getenv(\"ASSAY_KEY\"))\n", "%s := os.Getenv(%q)\n",
+		map[string]string{
+			"":     "result, err := %s\nif err != nil {\n\treturn err\n}\nfmt.Printf(\"%%+v\\n\", result)",
+			"none": "return %s",
+			"each": "for one, err := range %s {\n\tif err != nil {\n\t\treturn err\n\t}\n" +
+				"\tfmt.Printf(\"%%+v\\n\", one)\n}",
+		}},
+	{"ts", "import { Client } from \"assay-client\";\n\nconst assay = new Client(\"" + Host +
+		"\", process.env.ASSAY_KEY!);\n", "const %s = process.env.%s!;\n", map[string]string{
+		"": "console.log(await %s);", "none": "await %s;", "each": "for await (const one of %s) console.log(one);"}},
+	{"python", "import os\nfrom assay import Client\n\nassay = Client(\"" + Host + "\", os.environ[\"ASSAY_KEY\"])\n",
+		"%s = os.environ[%q]\n", map[string]string{
+			"": "print(%s)", "none": "%s", "each": "for one in %s:\n    print(one)"}},
 }
 
 // snippets returns the programs that make a request, as tabs.
@@ -148,7 +160,18 @@ func (o operation) snippets(example string) string {
 	if c.see != "" {
 		return b.String() + c.see + "\n\n"
 	}
-	return b.String() + fenced("go", c.goProgram()) + fenced("ts", c.tsProgram()) + fenced("python", c.pythonProgram())
+	for i, code := range []string{c.golang, c.ts, c.python} {
+		l := programs[i]
+		program := l.begin + given(code, l.given) + fmt.Sprintf(l.use[c.kind], code)
+		if regexp.MustCompile("Export|Receipt|SubjectRef").MatchString(code) { // in Go, they return texts
+			program = strings.Replace(program, "%+v", "%s", 1)
+		}
+		if strings.Contains(code, "datetime") {
+			program = strings.Replace(program, "\n", "\nfrom datetime import UTC, datetime, timedelta\n", 1)
+		}
+		b.WriteString(fenced(l.name, program))
+	}
+	return b.String()
 }
 
 func fenced(language, code string) string { return fmt.Sprintf("```%s\n%s\n```\n\n", language, code) }
@@ -182,53 +205,6 @@ func (o operation) curl(c call, example string) string {
 			"TOMORROW", `'"$(date -u -d tomorrow +%FT%TZ)"'`).Replace(body)+"'")
 	}
 	return strings.Join(lines, " \\\n  ")
-}
-
-func (c call) goProgram() string {
-	program := "assay := client.New(\"" + Host + "\", os.Getenv(\"ASSAY_KEY\"))\n"
-	program += given(c.golang, "%s := os.Getenv(%q)\n")
-	switch {
-	case c.kind == "none":
-		return program + "return " + c.golang
-	case c.kind == "each":
-		return program + "for one, err := range " + c.golang +
-			" {\n\tif err != nil {\n\t\treturn err\n\t}\n\tfmt.Printf(\"%+v\\n\", one)\n}"
-	}
-	format := "%+v"
-	if regexp.MustCompile("Export|Receipt|SubjectRef").MatchString(c.golang) { // they return texts
-		format = "%s"
-	}
-	return program + "result, err := " + c.golang + "\nif err != nil {\n\treturn err\n}\nfmt.Printf(\"" + format +
-		"\\n\", result)"
-}
-
-func (c call) tsProgram() string {
-	program := "import { Client } from \"assay-client\";\n\n" +
-		"const assay = new Client(\"" + Host + "\", process.env.ASSAY_KEY!);\n"
-	program += given(c.ts, "const %s = process.env.%s!;\n")
-	switch c.kind {
-	case "none":
-		return program + "await " + c.ts + ";"
-	case "each":
-		return program + "for await (const one of " + c.ts + ") console.log(one);"
-	}
-	return program + "console.log(await " + c.ts + ");"
-}
-
-func (c call) pythonProgram() string {
-	program := "import os\nfrom assay import Client\n"
-	if strings.Contains(c.python, "datetime") {
-		program = "import os\nfrom datetime import UTC, datetime, timedelta\nfrom assay import Client\n"
-	}
-	program += "\nassay = Client(\"" + Host + "\", os.environ[\"ASSAY_KEY\"])\n"
-	program += given(c.python, "%s = os.environ[%q]\n")
-	switch c.kind {
-	case "none":
-		return program + c.python
-	case "each":
-		return program + "for one in " + c.python + ":\n    print(one)"
-	}
-	return program + "print(" + c.python + ")"
 }
 
 // variables are the names that calls refer to, with the variables of the environment that have their values.
