@@ -27,9 +27,8 @@ func TestOf(t *testing.T) {
 		"joiners":                    {"نامه\u200cای", "“نامهای”"},
 		"like a sentence's start":    {"assay:office", "“assay:office”"},
 		"a letter like a colon":      {"assayːoffice", "“assayːoffice”"},
-		"long and in quotes": {"=" + strings.Repeat("a", most), "“=" + strings.Repeat("a", most-7) +
-			"…”"},
-		"letters of other scripts": {"пример.рф", "пример.рф"},
+		"long and in quotes":         {"=" + strings.Repeat("a", most), "“=" + strings.Repeat("a", most-7) + "…”"},
+		"letters of other scripts":   {"пример.рф", "пример.рф"},
 	} {
 		expect.Equal(t, name, quote.Of(tc.in), tc.want)
 	}

@@ -2,6 +2,7 @@ package wordlist_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,40 +13,24 @@ import (
 func TestHas(t *testing.T) {
 	t.Parallel()
 	const list = "alpha beta\ndelta gamma\nomega "
-	for name, tc := range map[string]struct {
-		list, word string
-		want       bool
-	}{
-		"first":            {list, "alpha", true},
-		"middle":           {list, "delta", true},
-		"last":             {list, "omega", true},
-		"before all":       {list, "aa", false},
-		"between":          {list, "cc", false},
-		"after all":        {list, "zz", false},
-		"beginning of one": {list, "gam", false},
-		"end of one":       {list, "amma", false},
-		"longer than one":  {list, "betas", false},
-		"two words":        {list, "alpha beta", false},
-		"empty word":       {list, "", false},
-		"empty list":       {"", "alpha", false},
-		"one word":         {"alpha\n", "alpha", true},
+	for word, want := range map[string]bool{
+		"alpha": true, "delta": true, "omega": true, // the first, one in the middle, the last
+		"aa": false, "cc": false, "zz": false, // before all, between two, after all
+		"gam": false, "amma": false, "betas": false, "alpha beta": false, "": false, // parts of one, and more than one
 	} {
-		expect.Equal(t, name, wordlist.Has(tc.list, tc.word), tc.want)
+		expect.Equal(t, "the list has "+word, wordlist.Has(list, word), want)
 	}
+	expect.Equal(t, "an empty list has a word", wordlist.Has("", "alpha"), false)
+	expect.Equal(t, "a list of one word has it", wordlist.Has("alpha\n", "alpha"), true)
 }
 
 func TestFault(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ list, want string }{
-		"sorted":       {"a b\nc\n", ""},
-		"empty":        {"", ""},
-		"out of order": {"b a\n", "a?"},
-		"repeated":     {"a a\n", "a?"},
-		"two blanks":   {"a  b\n", "?"},
-		"tab":          {"a\tb\n", "a?"},
-		"not ended":    {"a b", "b?"},
+	for list, want := range map[string]string{
+		"a b\nc\n": "", "": "", "b a\n": "a?", "a a\n": "a?", // sorted, empty, out of order, repeated
+		"a  b\n": "?", "a\tb\n": "a?", "a b": "b?", // two blanks, a tab, not ended
 	} {
-		expect.Equal(t, name, wordlist.Fault(tc.list), tc.want)
+		expect.Equal(t, strconv.Quote(list), wordlist.Fault(list), want)
 	}
 }
 

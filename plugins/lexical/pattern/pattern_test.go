@@ -15,13 +15,11 @@ func TestBuild(t *testing.T) {
 		want Build
 		hex  bool
 	}{
-		"word": {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
-		"figures": {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3,
-			Letters: "cde"}, false},
-		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8,
-			Letters: "ac"}, true},
-		"umlaut":  {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
-		"nothing": {suffix.Host{}, Build{}, false},
+		"word":        {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
+		"figures":     {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3, Letters: "cde"}, false},
+		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8, Letters: "ac"}, true},
+		"umlaut":      {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
+		"nothing":     {suffix.Host{}, Build{}, false},
 	} {
 		got := read(&tt.host)
 		expect.Equal(t, name+": Hex()", got.Hex(), tt.hex)
@@ -45,8 +43,7 @@ func TestPosing(t *testing.T) {
 		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
 		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, ""},
 		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
-		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true},
-			"pl-"},
+		"country, hosted":   {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
 	} {
 		var n Name
 		n.Read(&tt.host)
