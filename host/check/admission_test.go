@@ -150,21 +150,19 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 		layers int              // that run for the second request
 	}
 	expect.Each(t, map[string]testCase{
-		"again":               {layers: 0},
-		"just before the end": {change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
-		"after a second":      {change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
-		"the clock went back": {change: func(f *fixture) { f.passes(-1) }, layers: 1},
-		"the next month": {change: func(f *fixture) { f.Now = func() time.Time { return february } },
-			layers: 1},
-		"another account":            {change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
-		"another key of the account": {change: func(f *fixture) { f.caller.Key = "key_2" }, layers: 0},
-		"another plan": {change: func(f *fixture) { f.caller.Plan.Name = "starter" },
-			layers: 1},
-		"an upgrade":                           {change: func(f *fixture) { f.caller.Plan.Quota++ }, layers: 1},
-		"a batch":                              {batch: 5, layers: 0},
-		"a batch that the rest covers":         {left: 5, batch: 5, layers: 5},
-		"a batch that the rest does not cover": {left: 5, batch: 6, layers: 0},
-		"a check that the rest covers":         {left: 5, layers: 1},
+		"again":                        {layers: 0},
+		"just before the end":          {change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
+		"after a second":               {change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
+		"the clock went back":          {change: func(f *fixture) { f.passes(-1) }, layers: 1},
+		"the next month":               {change: func(f *fixture) { f.passes(february.Sub(now)) }, layers: 1},
+		"another account":              {change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
+		"another key of the account":   {change: func(f *fixture) { f.caller.Key = "key_2" }, layers: 0},
+		"another plan":                 {change: func(f *fixture) { f.caller.Plan.Name = "starter" }, layers: 1},
+		"an upgrade":                   {change: func(f *fixture) { f.caller.Plan.Quota++ }, layers: 1},
+		"a batch":                      {batch: 5, layers: 0},
+		"a batch that the rest covers": {left: 5, batch: 5, layers: 5},
+		"a batch beyond the rest":      {left: 5, batch: 6, layers: 0},
+		"a check that the rest covers": {left: 5, layers: 1},
 	}, func(t *testing.T, test testCase) {
 		f := newFixture(t)
 		f.Now = func() time.Time { return now }

@@ -192,20 +192,13 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		"replaced again":             {[]int64{2, 3}, map[int64]bool{1: true, 2: true}, []int64{1, 2}, 0},
 		"replaced, but in time":      {[]int64{2}, nil, []int64{1}, 1},
 	} {
-		for kind, run := range map[string]func(f *guarded) (revisions []int64, err error){
-			"check": func(f *guarded) ([]int64, error) {
+		for kind, run := range map[string]func(f *guarded) ([]check.Answer, error){
+			"check": func(f *guarded) ([]check.Answer, error) {
 				d, err := f.check(aDomain)
-				if err != nil {
-					return nil, err
-				}
-				return []int64{d.Revision}, nil
+				return []check.Answer{{Decision: d}}, err
 			},
-			"batch": func(f *guarded) (revisions []int64, err error) {
-				answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
-				for _, a := range answers {
-					revisions = append(revisions, a.Decision.Revision)
-				}
-				return revisions, err
+			"batch": func(f *guarded) ([]check.Answer, error) {
+				return f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 			},
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -213,14 +206,14 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 				f := &guarded{fixture: newFixture(t), next: c.next, ended: c.ended}
 				f.Ledger = f
 				f.swap(1, f.member("any"))
-				revisions, err := run(f)
+				answers, err := run(f)
 				same(t, c.scored, f.scored)
 				var refused *check.UnavailableError
 				expect.That(t, c.want != 0 || errors.As(err, &refused) && refused.Reason() == "lineup",
-					"got %v, %v, want a refusal because of the lineup", revisions, err)
+					"got %v, %v, want a refusal because of the lineup", answers, err)
 				expect.That(t, c.want == 0 || err == nil, "%v", err)
-				for _, r := range revisions {
-					same(t, c.want, r)
+				for i := 0; i < len(answers) && err == nil; i++ {
+					same(t, c.want, answers[i].Decision.Revision)
 				}
 				for _, r := range f.records {
 					same(t, c.want, r.Decision.Revision)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/registry/expect"
 )
@@ -286,16 +284,13 @@ func TestFuseProperties(t *testing.T) {
 	for i := range 400 {
 		bias, outcomes, review := r.Float64()*40-20, randomOutcomes(r), 1+r.IntN(99)
 		bands := check.Bands{Review: review, Block: review + 1 + r.IntN(100-review)}
-		before := make([]check.Outcome, len(outcomes))
-		for i, o := range outcomes {
-			before[i] = o
-			before[i].Signals = slices.Clone(o.Signals)
+		before := slices.Clone(outcomes)
+		for i := range before {
+			before[i].Signals = slices.Clone(before[i].Signals)
 		}
 		f := check.Fuse(bias, bands, outcomes)
-		diff := cmp.Diff(f, check.Fuse(bias, bands, outcomes))
-		expect.Must(t, diff == "", "lineup %d: two calls returned different results:\n%s", i, diff)
-		diff = cmp.Diff(before, outcomes)
-		expect.Must(t, diff == "", "lineup %d: Fuse changed its argument:\n%s", i, diff)
+		expect.NoDiff(t, fmt.Sprint("results of two calls for lineup ", i), f, check.Fuse(bias, bands, outcomes))
+		expect.NoDiff(t, fmt.Sprint("the argument of Fuse for lineup ", i), before, outcomes)
 		switch p := consistent(t, i, bias, bands, outcomes, f); {
 		case f.Score > p:
 			raised++
@@ -303,14 +298,13 @@ func TestFuseProperties(t *testing.T) {
 			lowered++
 		}
 		for layer := range outcomes {
-			if outcomes[layer].Abstained {
-				continue
-			}
-			if outcomes[layer].Failure != "" {
+			switch o := outcomes[layer]; {
+			case o.Abstained:
+			case o.Failure != "":
 				bounded(t, i, bias, bands, outcomes, layer)
-				continue
+			default:
+				monotone(t, i, bias, bands, outcomes, layer)
 			}
-			monotone(t, i, bias, bands, outcomes, layer)
 		}
 	}
 	expect.That(t, raised != 0 && lowered != 0,

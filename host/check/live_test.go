@@ -102,15 +102,10 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.swap(5,
-		f.member("domains", entity.Domain),
-		f.member("mails", entity.Email),
-		f.member("both", entity.Domain, entity.Email),
-	)
+	f.swap(5, f.member("domains", entity.Domain), f.member("mails", entity.Email),
+		f.member("both", entity.Domain, entity.Email))
 	for value, want := range map[check.Field][]string{
-		{Type: entity.Domain, Value: "example.com"}:          {"domains", "both"},
-		{Type: entity.Email, Value: "jane@example.com"}:      {"mails", "both"},
-		{Type: entity.IBAN, Value: "DE89370400440532013000"}: {},
+		aDomain: {"domains", "both"}, anEmail: {"mails", "both"}, anIBAN: {},
 	} {
 		d := f.mustCheck(t, value)
 		got := make([]string, len(d.Layers))

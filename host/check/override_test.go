@@ -33,31 +33,28 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 		layer    int // what the layer scores, with a weight of 10
 		override check.Override
 		score    int
-		verdict  check.Verdict
 		threat   string
-		signals  []string
-		event    string
+		said     string // of the override
 	}
 	expect.Each(t, map[string]testCase{
-		"a block of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block, "",
-			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 1"}, "check.blocked"},
-		"a block of what is reviewed": {50, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block,
-			"phishing",
-			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 50", "accuses"}, "check.blocked"},
-		"a block of what is blocked": {90, check.Override{ID: "ovr_1", Verdict: check.Block, Operator: true}, 98,
-			check.Block, "phishing", []string{
-				"Assay: Blocked by the operator's override ovr_1; the layers' score is 98", "accuses"},
-			"check.blocked"},
-		"an allow of what is blocked": {90, check.Override{ID: "ovr_1", Verdict: check.Allow}, 39, check.Allow, "",
-			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 98", "accuses"}, ""},
-		"an allow of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Allow}, 1, check.Allow, "",
-			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 1"}, ""},
+		"a block of what is allowed": {0, check.Override{Verdict: check.Block}, 70, "",
+			"Blocked by your override ovr_1; the layers' score is 1"},
+		"a block of what is reviewed": {50, check.Override{Verdict: check.Block}, 70, "phishing",
+			"Blocked by your override ovr_1; the layers' score is 50"},
+		"a block of what is blocked": {90, check.Override{Verdict: check.Block, Operator: true}, 98, "phishing",
+			"Blocked by the operator's override ovr_1; the layers' score is 98"},
+		"an allow of what is blocked": {90, check.Override{Verdict: check.Allow}, 39, "",
+			"Allowed by your override ovr_1; the layers' score is 98"},
+		"an allow of what is allowed": {0, check.Override{Verdict: check.Allow}, 1, "",
+			"Allowed by your override ovr_1; the layers' score is 1"},
 	}, func(t *testing.T, test testCase) {
-		f := newFixture(t)
+		test.override.ID = "ovr_1"
+		f, wanted := newFixture(t), []string{"Assay: " + test.said}
 		var result check.Result
 		if test.layer > 0 {
 			result = check.Result{Score: test.layer, Threat: "phishing",
 				Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}
+			wanted = append(wanted, "accuses")
 		}
 		member := f.memberFunc("a", gives(result, nil))
 		member.Weight = eachType(10)
@@ -69,12 +66,14 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 		for _, s := range d.Signals {
 			texts = append(texts, s.Text)
 		}
-		same(t, test.signals, texts)
-		same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
+		same(t, wanted, texts)
+		verdict := test.override.Verdict
+		expect.Equal(t, "code", d.Signals[0].Code, "host:override:"+string(verdict))
 		event, _, err := d.Event()
-		expect.That(t, err == nil && event == test.event, "event %q, %v; want %q", event, err, test.event)
-		expect.That(t, d.Score == test.score && d.Verdict == test.verdict && d.Threat == test.threat,
-			"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
+		expect.That(t, err == nil && event == map[check.Verdict]string{check.Block: "check.blocked"}[verdict],
+			"event %q, %v", event, err)
+		expect.That(t, d.Score == test.score && d.Verdict == verdict && d.Threat == test.threat,
+			"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, verdict, test.threat)
 		expect.That(t, d.Layers[0].Score == test.layer && d.Override.ID == "ovr_1" && test.override.Found == "",
 			"layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
 		recorded := f.records[0].Decision
@@ -160,13 +159,10 @@ func TestCollect(t *testing.T) {
 		got, _ := read.Get(name)
 		expect.That(t, got == want, "the layer read %q for %s, want %q", got, name, want)
 	}
-	same(t, []check.Signal{{
-		Code: "host:unknown:rdap",
-		Text: "Assay: Scored without the domain's registration: no answer in time",
-	}, {
-		Code: "host:untrusted:dns",
-		Text: "Assay: Scored without DNS: the DNS server gives false answers",
-	}}, d.Signals[len(d.Signals)-2:])
+	same(t, []check.Signal{
+		{Code: "host:unknown:rdap", Text: "Assay: Scored without the domain's registration: no answer in time"},
+		{Code: "host:untrusted:dns", Text: "Assay: Scored without DNS: the DNS server gives false answers"},
+	}, d.Signals[len(d.Signals)-2:])
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	_, ok := f.records[0].Entity.Facts["dns.a"]
 	expect.That(t, !ok, "a looked-up fact became part of the entity")
