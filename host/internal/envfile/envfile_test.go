@@ -119,73 +119,55 @@ func systemd(text string) map[string]string {
 	for i := range len(text) {
 		c := text[i]
 		is := func(set string) bool { return strings.IndexByte(set, c) >= 0 }
-		switch state {
-		case start:
-			if is("#;") {
-				state = comment
-			} else if !is(blank) {
-				state = inName
-				name.WriteByte(c)
-			}
-		case inName:
-			switch {
-			case is(newline):
-				state = start
-				name.Reset()
-			case c == '=':
-				state = beforeValue
-			default:
-				name.WriteByte(c)
-			}
-		case beforeValue, inValue:
-			switch {
-			case is(newline):
-				state = start
-				end()
-			case c == '\\':
-				state = escaped
-			case state == beforeValue && c == '\'':
-				state = single
-			case state == beforeValue && c == '"':
-				state = double
-			case is(blank):
-				if state == inValue {
-					trailing.WriteByte(c)
-				}
-			default:
-				state = inValue
-				value.WriteString(trailing.String())
-				trailing.Reset()
-				value.WriteByte(c)
-			}
-		case escaped:
-			state = inValue
-			if !is(newline) {
-				value.WriteString(trailing.String())
-				trailing.Reset()
-				value.WriteByte(c)
-			}
-		case single, double:
-			switch {
-			case state == single && c == '\'', state == double && c == '"':
-				state = beforeValue
-			case state == double && c == '\\':
-				state = doubleEscaped
-			default:
-				value.WriteByte(c)
-			}
-		case doubleEscaped:
+		switch {
+		case state == start && is("#;"):
+			state = comment
+		case state == start && is(blank):
+		case state == start:
+			state = inName
+			name.WriteByte(c)
+		case state == inName && is(newline):
+			state = start
+			name.Reset()
+		case state == inName && c == '=':
+			state = beforeValue
+		case state == inName:
+			name.WriteByte(c)
+		case (state == beforeValue || state == inValue) && is(newline):
+			state = start
+			end()
+		case (state == beforeValue || state == inValue) && c == '\\':
+			state = escaped
+		case state == beforeValue && c == '\'':
+			state = single
+		case state == beforeValue && c == '"':
 			state = double
-			if c != '\n' {
-				value.WriteByte(c)
-			}
-		case comment:
-			if c == '\\' {
-				state = commentEscaped
-			} else if is(newline) {
-				state = start
-			}
-		case commentEscaped:
+		case state == beforeValue && is(blank):
+		case state == inValue && is(blank):
+			trailing.WriteByte(c)
+		case state == escaped && is(newline):
+			state = inValue
+		case state == beforeValue, state == inValue, state == escaped:
+			state = inValue
+			value.WriteString(trailing.String())
+			trailing.Reset()
+			value.WriteByte(c)
+		case state == single && c == '\'', state == double && c == '"':
+			state = beforeValue
+		case state == double && c == '\\':
+			state = doubleEscaped
+		case state == doubleEscaped && c == '\n':
+			state = double
+		case state == single:
+			value.WriteByte(c)
+		case state == double, state == doubleEscaped:
+			state = double
+			value.WriteByte(c)
+		case state == comment && c == '\\':
+			state = commentEscaped
+		case state == comment && is(newline):
+			state = start
+		case state == commentEscaped:
 			state = comment
 		}
 	}
