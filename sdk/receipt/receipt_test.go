@@ -26,6 +26,9 @@ var record = audit.Record{Kind: audit.Check, At: "2026-01-15T10:30:00.123Z", Ref
 	Account: "acct_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Key: "key_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Type: "domain",
 	Pseudonym: bytes.Repeat([]byte{4}, 32), Score: 100, Verdict: "review", Revision: 1234, Digest: nil}
 
+// log holds nothing but this record.
+var log = uniform{leaf: audit.Leaf(nonce, record)}
+
 // uniform is a log of 2^height leaves that are all the same, so that its tiles need no memory.
 type uniform struct{ leaf audit.Hash }
 
@@ -56,7 +59,7 @@ func (u uniform) read(ids []audit.TileID) (tiles [][]byte, err error) {
 }
 
 // issue returns a receipt of the leaf with an index in a log of size leaves.
-func issue(t *testing.T, by *audit.Signer, log uniform, index, size int64) *Receipt {
+func issue(t *testing.T, by *audit.Signer, index, size int64) *Receipt {
 	t.Helper()
 	promise := expect.Value(by.SignPromise(audit.Promise{Chain: 3, Index: index, Leaf: log.leaf, Until: at}))(t)
 	r := &Receipt{Format: Format, Record: NewRecord(nonce, record), Activation: bytes.Repeat([]byte{5}, 32),
@@ -84,9 +87,8 @@ func again(t *testing.T, r *Receipt) (*Receipt, []byte) {
 // A receipt of a log with a billion records has less than 2.5 KB, with a checkpoint that a witness has cosigned.
 func TestReceiptOfABillionRecords(t *testing.T) {
 	t.Parallel()
-	log := uniform{leaf: audit.Leaf(nonce, record)}
 	const size, index = 1 << 30, 987654321
-	issued := issue(t, signer, log, index, size)
+	issued := issue(t, signer, index, size)
 	cosignature := bytes.Repeat([]byte{7}, 4+8+64) // hash of the key, time and signature
 	issued.Proof.Checkpoint += "\u2014 witness.example.org " + base64.StdEncoding.EncodeToString(cosignature) + "\n"
 	r, text := again(t, issued)
@@ -99,8 +101,7 @@ func TestReceiptOfABillionRecords(t *testing.T) {
 
 func TestPromisedOnly(t *testing.T) {
 	t.Parallel()
-	log := uniform{leaf: audit.Leaf(nonce, record)}
-	r, _ := again(t, issue(t, signer, log, 5, 0))
+	r, _ := again(t, issue(t, signer, 5, 0))
 	result, err := r.Verify(signer.Public)
 	expect.That(t, err == nil && result.Size == 0 && result.Until.Equal(at), "%+v, %v", result, err)
 	for name, test := range map[string]struct {
@@ -121,7 +122,7 @@ func TestPromisedOnly(t *testing.T) {
 		expect.That(t, errors.Is(err, ErrBroken) == test.broken && (test.broken || err == nil &&
 			(result.Size > 0) == (test.size > 5)), "%s: %+v, %v", name, result, err)
 	}
-	proved := issue(t, signer, log, 5, 8)
+	proved := issue(t, signer, 5, 8)
 	checkpoint := expect.Value(signer.SignTree(log.head(4)))(t)
 	expect.Error(t, "a log that is shorter than a signed tree",
 		expect.ErrorOf(proved.Compare(signer.Public, checkpoint, log.read, at)), ErrBroken)
@@ -130,29 +131,24 @@ func TestPromisedOnly(t *testing.T) {
 // Every change of a receipt is found.
 func TestAlteredReceipts(t *testing.T) {
 	t.Parallel()
-	log := uniform{leaf: audit.Leaf(nonce, record)}
-	fresh := func() *Receipt { return issue(t, signer, log, 5, 8) }
+	fresh := func() *Receipt { return issue(t, signer, 5, 8) }
 	for name, alter := range map[string]func(*Receipt){
-		"nonce":                       func(r *Receipt) { r.Record.Nonce[0]++ },
-		"long nonce":                  func(r *Receipt) { r.Record.Nonce = append(r.Record.Nonce, 0) },
-		"time":                        func(r *Receipt) { r.Record.At = strings.Replace(r.Record.At, "10", "11", 1) },
-		"account":                     func(r *Receipt) { r.Record.Account += "x" },
-		"score":                       func(r *Receipt) { r.Record.Score-- },
-		"verdict":                     func(r *Receipt) { r.Record.Verdict = "allow" },
-		"revision":                    func(r *Receipt) { r.Record.Revision++ },
-		"promise":                     func(r *Receipt) { r.Promise = strings.Replace(r.Promise, "\n5\n", "\n4\n", 1) },
-		"of another":                  func(r *Receipt) { r.Promise = issue(t, other, log, 5, 0).Promise },
-		"a checkpoint as the promise": func(r *Receipt) { r.Promise = r.Proof.Checkpoint },
-		"index":                       func(r *Receipt) { r.Proof.Index++ },
-		"hashes":                      func(r *Receipt) { r.Proof.Hashes[7]++ },
-		"a hash less":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
-		"half a hash":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
-		"checkpoint of another": func(r *Receipt) {
-			r.Proof.Checkpoint = issue(t, other, log, 5, 8).Proof.Checkpoint
-		},
-		"checkpoint of another tree": func(r *Receipt) {
-			r.Proof.Checkpoint = issue(t, signer, log, 5, 16).Proof.Checkpoint
-		},
+		"nonce":                      func(r *Receipt) { r.Record.Nonce[0]++ },
+		"long nonce":                 func(r *Receipt) { r.Record.Nonce = append(r.Record.Nonce, 0) },
+		"time":                       func(r *Receipt) { r.Record.At = strings.Replace(r.Record.At, "10", "11", 1) },
+		"account":                    func(r *Receipt) { r.Record.Account += "x" },
+		"score":                      func(r *Receipt) { r.Record.Score-- },
+		"verdict":                    func(r *Receipt) { r.Record.Verdict = "allow" },
+		"revision":                   func(r *Receipt) { r.Record.Revision++ },
+		"promise":                    func(r *Receipt) { r.Promise = strings.Replace(r.Promise, "\n5\n", "\n4\n", 1) },
+		"of another":                 func(r *Receipt) { r.Promise = issue(t, other, 5, 0).Promise },
+		"checkpoint as promise":      func(r *Receipt) { r.Promise = r.Proof.Checkpoint },
+		"index":                      func(r *Receipt) { r.Proof.Index++ },
+		"hashes":                     func(r *Receipt) { r.Proof.Hashes[7]++ },
+		"a hash less":                func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
+		"half a hash":                func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
+		"checkpoint of another":      func(r *Receipt) { r.Proof.Checkpoint = issue(t, other, 5, 8).Proof.Checkpoint },
+		"checkpoint of another tree": func(r *Receipt) { r.Proof.Checkpoint = issue(t, signer, 5, 16).Proof.Checkpoint },
 	} {
 		r := fresh()
 		r.Record.Nonce, r.Record.Pseudonym = bytes.Clone(r.Record.Nonce), bytes.Clone(r.Record.Pseudonym)
@@ -169,16 +165,15 @@ func TestAlteredReceipts(t *testing.T) {
 // A receipt of a log whose key was replaced is verified with the first key.
 func TestReceiptAfterRotation(t *testing.T) {
 	t.Parallel()
-	log := uniform{leaf: audit.Leaf(nonce, record)}
 	rotated := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
 	next := rotated.Hold(bytes.Repeat([]byte{7}, 32))
 	statement := expect.Value(rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour)))(t)
-	r := issue(t, rotated, log, 5, 8)
+	r := issue(t, rotated, 5, 8)
 	expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "valid without the statement")
 	r.Keys = []string{statement}
 	r, _ = again(t, r)
 	expect.NoError(t, expect.ErrorOf(r.Verify(signer.Public)))
-	thief := issue(t, signer, log, 5, 8) // the old key signs a check that came later
+	thief := issue(t, signer, 5, 8) // the old key signs a check that came later
 	thief.Keys = r.Keys
 	expect.ErrorText(t, "an old key's promise", expect.ErrorOf(thief.Verify(signer.Public)), "key of the promise")
 	thief.Promise = r.Promise

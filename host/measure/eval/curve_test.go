@@ -1,12 +1,11 @@
 package eval_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
@@ -60,15 +59,7 @@ func TestAUCByDefinition(t *testing.T) {
 		for i := range malicious {
 			malicious[i] = float64(random.IntN(20)) + 4
 		}
-		psi := func(m, b float64) float64 {
-			switch {
-			case m > b:
-				return 1
-			case m == b:
-				return .5
-			}
-			return 0
-		}
+		psi := func(m, b float64) float64 { return float64(1+cmp.Compare(m, b)) / 2 } // 0, .5 or 1
 		ofMalicious, ofBenign := make([]float64, len(malicious)), make([]float64, len(benign))
 		for i, m := range malicious {
 			for j, b := range benign {
@@ -166,15 +157,14 @@ func TestFalsePositives(t *testing.T) {
 	var rows []eval.Row
 	add := func(value string, n, review, block int) {
 		for i := range n {
-			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}
+			row, score := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}, 0
 			switch {
 			case i < block:
-				f.scores[row.Value] = scores{first: 80}
+				score = 80
 			case i < review:
-				f.scores[row.Value] = scores{first: 50}
-			default:
-				f.scores[row.Value] = scores{}
+				score = 50
 			}
+			f.scores[row.Value] = scores{first: score}
 			rows = append(rows, row)
 		}
 	}
@@ -182,16 +172,13 @@ func TestFalsePositives(t *testing.T) {
 	add(".co.uk", 50, 5, 1)
 	add(".info", 49, 49, 49)
 	d := measure(t, f, rows, eval.Options{}).Types[0]
-	type counts struct {
-		group            string
-		n, review, block int
-	}
-	var got []counts
+	var got []string
 	for _, g := range append(d.Suffixes, d.TopSites...) {
-		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
+		got = append(got, fmt.Sprintf("%s: of %d, %d and %d", g.Group, g.Review.N, g.Review.Count, g.Block.Count))
 	}
-	expect.NoDiff(t, "groups", []counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000",
-		1000 + 49 + 48, 57, 49}}, got, cmp.AllowUnexported(counts{}))
+	want := []string{".co.uk: of 50, 5 and 1", ".com: of 1200, 6 and 2",
+		fmt.Sprintf("rank 1 to 1,000: of %d, 57 and 49", 1000+49+48)}
+	expect.NoDiff(t, "groups with their rows that are reviewed and blocked", want, got)
 }
 
 // Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.

@@ -186,60 +186,49 @@ func TestPluginGolden(t *testing.T) {
 
 func TestReadRow(t *testing.T) {
 	t.Parallel()
-	good := eval.Row{Type: entity.Domain, Value: "a.example", Malicious: true}
-	type testCase struct {
-		line   string
-		want   eval.Row
-		reason string // part of the error; "" if the row is valid
+	domain, phone := eval.Row{Type: entity.Domain, Value: "a"}, eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}
+	bad, ranked, measured, scored := domain, domain, domain, domain
+	bad.Malicious, ranked.Rank, scored.HeldOut = true, 7, map[string]int{"lexical": -23}
+	measured.Facts = entity.Facts{"rdap.age_days": "12", "rdap.found": "y"}
+	for line, want := range map[string]eval.Row{ // unknown fields, such as hosted, do not count
+		`{"type":"domain","value":"a","label":1}`:                                                            bad,
+		`{"type":"domain","value":"a","label":false}`:                                                        domain,
+		`{"type":"domain","value":"a","label":1,"hosted":{"x":[1]}}`:                                         bad,
+		`{"type":"domain","value":"a","label":0,"rank":7}`:                                                   ranked,
+		`{"type":"domain","value":"a","label":0,"held_out":{"lexical":-23}}`:                                 scored,
+		`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"y","net.org":""}}`: measured,
+		`{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`: {
+			Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"},
+		`{"type":"phone","value":"1","label":0,"region":"MV"}`:             phone,
+		`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`: phone,
+	} {
+		rows, invalid, err := eval.Read(strings.NewReader("\n"+line+"\n"), "")
+		expect.NoDiff(t, line, []eval.Row{want}, rows)
+		expect.That(t, err == nil && invalid == nil, "%s: error %v, invalid lines %v", line, err, invalid)
 	}
-	expect.Each(t, map[string]testCase{
-		"required fields only": {`{"type":"domain","value":"a.example","label":1}`, good, ""},
-		"label false": {`{"type":"domain","value":"a.example","label":false}`,
-			eval.Row{Type: entity.Domain, Value: "a.example"}, ""},
-		"unknown fields": {`{"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
-		"rank": {`{"type":"domain","value":"a.example","label":0,"rank":7}`,
-			eval.Row{Type: entity.Domain, Value: "a.example", Rank: 7}, ""},
-		"facts": {`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"y","net.org":""}}`,
-			eval.Row{Type: entity.Domain, Value: "a", Facts: entity.Facts{"rdap.age_days": "12", "rdap.found": "y"}},
-			""},
-		"held-out scores": {`{"type":"domain","value":"a","label":0,"held_out":{"lexical":-23}}`,
-			eval.Row{Type: entity.Domain, Value: "a", HeldOut: map[string]int{"lexical": -23}}, ""},
-		"all fields": {`{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
-			eval.Row{Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"}, ""},
-		"region as a string": {`{"type":"phone","value":"1","label":0,"region":"MV"}`,
-			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		"region as an object": {`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
-			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		"not JSON":          {`{"type":"domain"`, eval.Row{}, "it is not JSON"},
-		"array":             {`["domain"]`, eval.Row{}, "it is not a JSON object"},
-		"duplicate field":   {`{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
-		"not UTF-8":         {"{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}", eval.Row{}, "it is not JSON"},
-		"no type":           {`{"value":"a","label":1}`, eval.Row{}, "type is missing"},
-		"unknown type":      {`{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
-		"no value":          {`{"type":"domain","label":1}`, eval.Row{}, "value is missing"},
-		"number as value":   {`{"type":"phone","value":49301,"label":1}`, eval.Row{}, "value is a JSON number"},
-		"no label":          {`{"type":"domain","value":"a"}`, eval.Row{}, "label is missing"},
-		"label 2":           {`{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
-		"label as a string": {`{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
-		"unknown country": {`{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
-			"region.country"},
-		"fact that is a list": {`{"type":"phone","value":"1","label":1,"facts":{"dns.a":["::1"]}}`, eval.Row{},
-			`fact dns.a is ["::1"]`},
-		"facts of another type": {`{"type":"phone","value":"1","label":1,"facts":3}`, eval.Row{}, "want an object"},
-		"impossible held-out score": {`{"type":"phone","value":"1","label":1,"held_out":{"phone":101}}`, eval.Row{},
-			"is 101, outside -100 to 100"},
-		"region as an array": {`{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
-	}, func(t *testing.T, c testCase) {
-		rows, bad, err := eval.Read(strings.NewReader("\n"+c.line+"\n"), "")
-		expect.NoError(t, err)
-		if c.reason != "" {
-			expect.That(t, len(rows) == 0 && len(bad) == 1 && bad[0].Line == 2 && strings.Contains(bad[0].Reason,
-				c.reason), "rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
-			return
-		}
-		expect.NoDiff(t, "rows", []eval.Row{c.want}, rows)
-		expect.That(t, bad == nil, "invalid lines %v", bad)
-	})
+	for line, reason := range map[string]string{
+		`{"type":"domain"`: "it is not JSON",
+		`["domain"]`:       "it is not a JSON object",
+		`{"type":"domain","type":"domain","value":"a","label":1}`:         "duplicate",
+		"{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}":            "it is not JSON",
+		`{"value":"a","label":1}`:                                         "type is missing",
+		`{"type":"url","value":"a","label":1}`:                            `type is "url"`,
+		`{"type":"domain","label":1}`:                                     "value is missing",
+		`{"type":"phone","value":49301,"label":1}`:                        "value is a JSON number",
+		`{"type":"domain","value":"a"}`:                                   "label is missing",
+		`{"type":"domain","value":"a","label":2}`:                         "label is 2",
+		`{"type":"domain","value":"a","label":"bad"}`:                     `label is "bad"`,
+		`{"type":"phone","value":"1","label":1,"country":"Atlantis"}`:     "region.country",
+		`{"type":"phone","value":"1","label":1,"facts":{"dns.a":["x"]}}`:  `fact dns.a is ["x"]`,
+		`{"type":"phone","value":"1","label":1,"facts":3}`:                "want an object",
+		`{"type":"phone","value":"1","label":1,"held_out":{"phone":101}}`: "is 101, outside -100 to 100",
+		`{"type":"phone","value":"1","label":1,"region":[1]}`:             "region is [1]",
+	} {
+		rows, invalid, err := eval.Read(strings.NewReader("\n"+line+"\n"), "")
+		expect.That(t, err == nil && len(rows) == 0 && len(invalid) == 1 && invalid[0].Line == 2 &&
+			strings.Contains(invalid[0].Reason, reason), "%s: rows %v, invalid lines %v, error %v; want %q", line, rows,
+			invalid, err, reason)
+	}
 }
 
 func TestReadForms(t *testing.T) {

@@ -26,28 +26,17 @@ const (
 func TestLikeness(t *testing.T) {
 	t.Parallel()
 	d := expect.Value(readUnicode(someConfusables, someStatus, someScripts, someExtensions))(t)
-	tests := map[string]struct {
-		r    rune
-		want likeness
-		ok   bool
-	}{
-		"confusable":       {'а', likeness{"a", identical}, true},
-		"ligature":         {'œ', likeness{"oe", identical}, true},
-		"decomposed":       {'é', likeness{"e", accented}, true},
-		"Cyrillic accent":  {'ӓ', likeness{"a", accented}, true},
-		"skeleton rn is m": {'ɱ', likeness{"m", accented}, true}, // allowed is set below
-		"small capital":    {'в', likeness{"b", similar}, true},
-		"rare":             {'ɑ', likeness{"a", rare}, true},
-		"slash":            {'ノ', likeness{"", dotLike}, true},
-		"apostrophe":       {'ʹ', likeness{"", hyphenLike}, true},
-		"long vowel mark":  {'ー', likeness{"", hyphenLike}, true},
-		"combining mark":   {'\u0323', likeness{"", combining}, true},
-		"no lookalike":     {'ж', likeness{}, false},
-	}
 	d.allowed['ɱ'] = true
-	for name, tt := range tests {
-		if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
-			t.Errorf("%s: likenessOf(%q) = %+v, %v, want %+v, %v", name, tt.r, got, ok, tt.want, tt.ok)
+	for r, want := range map[rune]likeness{
+		'а': {"a", identical}, 'œ': {"oe", identical}, // a confusable and a ligature
+		'é': {"e", accented}, 'ӓ': {"a", accented}, // decomposed
+		'ɱ': {"m", accented},                                      // the skeleton rn is m
+		'в': {"b", similar}, 'ɑ': {"a", rare}, 'ノ': {"", dotLike}, // a small capital, a rare letter, a slash
+		'ʹ': {"", hyphenLike}, 'ー': {"", hyphenLike}, '\u0323': {"", combining}, // an apostrophe, a long vowel mark
+		'ж': {},
+	} {
+		if got, ok := d.likenessOf(r); got != want || ok != (want != likeness{}) {
+			t.Errorf("likenessOf(%q) = %+v, %v, want %+v", r, got, ok, want)
 		}
 	}
 }
@@ -71,20 +60,21 @@ func TestAugmentedScripts(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ confusables, status, scripts, extensions, want string }{
-		"no version": {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "there is no version line"},
-		"no code point": {someConfusables + "xyz ; 0061 ; MA\n", someStatus, someScripts, someExtensions,
-			`"xyz" is not a code point`},
-		"bad skeleton": {someConfusables + "0431 ; 00zz ; MA\n", someStatus, someScripts, someExtensions,
-			`"00zz" is not a code point`},
-		"a field short": {someConfusables, "0430\n", someScripts, someExtensions,
-			"IdentifierStatus.txt: line 1 has 1 fields, want 2"},
-		"nothing inside": {someConfusables, someStatus, "# only this\n", someExtensions,
-			"Scripts.txt: there is no data"},
-		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is not a code point`},
+	for want, bad := range map[string]struct {
+		file int
+		text string
+	}{
+		"there is no version line":                          {0, "0430 ; 0061 ; MA\n"},
+		`"xyz" is not a code point`:                         {0, someConfusables + "xyz ; 0061 ; MA\n"},
+		`"00zz" is not a code point`:                        {0, someConfusables + "0431 ; 00zz ; MA\n"},
+		"IdentifierStatus.txt: line 1 has 1 fields, want 2": {1, "0430\n"},
+		"Scripts.txt: there is no data":                     {2, "# only this\n"},
+		`"zz" is not a code point`:                          {3, "0041..zz ; Latn\n"},
 	} {
-		_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
-		expect.ErrorText(t, name, err, tt.want)
+		files := [...]string{someConfusables, someStatus, someScripts, someExtensions}
+		files[bad.file] = bad.text
+		_, err := readUnicode(files[0], files[1], files[2], files[3])
+		expect.ErrorText(t, bad.text, err, want)
 	}
 }
 

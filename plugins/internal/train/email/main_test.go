@@ -21,23 +21,22 @@ import (
 func writeRows(t *testing.T, reversed bool) string {
 	t.Helper()
 	var mails, sites []string
+	mail := func(address string, label int, source, category string) {
+		mails = append(mails, fmt.Sprintf(`{"type":"email","value":%q,"label":%d,"source":%q,"category":%q}`, address,
+			label, source, category))
+	}
 	for i := range 60 {
-		mails = append(mails,
-			fmt.Sprintf(`{"type":"email","value":"jane@zz%dbox.com","label":1,"source":"a","category":"disposable"}`,
-				i),
-			fmt.Sprintf(
-				`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
+		mail(fmt.Sprintf("jane@zz%dbox.com", i), 1, "a", "disposable")
+		mail(fmt.Sprintf("Jane@School%d.ORG", i), 0, "b", "business_domain")
 		sites = append(sites, fmt.Sprintf(
 			`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
 	}
-	mails = append(mails,
-		`{"type":"email","value":"jane@a.hosts.example","label":1,"source":"a","category":"disposable"}`,
-		`{"type":"email","value":"jane@b.hosts.example","label":1,"source":"a","category":"disposable"}`,
-		`{"type":"email","value":"jane@a.mixed.example","label":1,"source":"a","category":"disposable"}`,
-		`{"type":"email","value":"jane@b.mixed.example","label":1,"source":"a","category":"disposable"}`,
-		`{"type":"email","value":"jane@c.mixed.example","label":0,"source":"b","category":"business_domain"}`,
-		`{"type":"email","value":"jane@gmial.com","label":1,"source":"d","category":"typo_provider"}`,
-		`{"type":"email","value":"jane@com","label":0,"source":"d","category":"business_domain"}`)
+	for _, host := range []string{"a.hosts", "b.hosts", "a.mixed", "b.mixed"} {
+		mail("jane@"+host+".example", 1, "a", "disposable")
+	}
+	mail("jane@c.mixed.example", 0, "b", "business_domain")
+	mail("jane@gmial.com", 1, "d", "typo_provider")
+	mail("jane@com", 0, "d", "business_domain")
 	if reversed {
 		slices.Reverse(mails)
 	}
