@@ -83,20 +83,17 @@ func included(p check.Plan) string {
 	if len(p.Types) < len(entity.Types()) {
 		types = strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Types), " ", " and "), "[]")
 	}
-	var features []string
-	for _, f := range []struct {
-		included bool
-		name     string
-	}{{p.Webhooks, "webhooks"}, {p.Batch, fmt.Sprintf("batches of %d", check.MaxBatch)},
-		{p.Privacy, "privacy endpoints"}} {
-		if f.included {
-			features = append(features, f.name)
-		}
+	parts := []string{types}
+	if p.Webhooks {
+		parts = append(parts, "webhooks")
 	}
-	if features == nil {
-		return types
+	if p.Batch {
+		parts = append(parts, fmt.Sprintf("batches of %d", check.MaxBatch))
 	}
-	return types + "; " + strings.Join(features, ", ")
+	if p.Privacy {
+		parts = append(parts, "privacy endpoints")
+	}
+	return strings.Replace(strings.Join(parts, ", "), ", ", "; ", 1)
 }
 
 // TestDocumentedLimits compares the limits in customers' documents with the code.
@@ -115,17 +112,11 @@ func TestDocumentedLimits(t *testing.T) {
 		byPlan = append(byPlan, fmt.Sprintf("%s (%s)", hosttest.Thousands(p.Rate), titled(p.Name)))
 	}
 	for file, texts := range map[string][]string{
-		"sdk/client/README.md":     calls,
-		"sdk/python/README.md":     calls,
-		"sdk/typescript/README.md": calls,
-		"sdk/python/assay/client.py": {
-			fmt.Sprintf("int | None = None, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
-				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
-		},
-		"sdk/typescript/src/client.ts": {
-			fmt.Sprintf("attempts: Infinity, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,",
-				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
-		},
+		"sdk/client/README.md": calls, "sdk/python/README.md": calls, "sdk/typescript/README.md": calls,
+		"sdk/python/assay/client.py": {fmt.Sprintf("int | None = None, attempt_timeout: float = %d, "+
+			"timeout: float = %d, wait: float = %d", seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait))},
+		"sdk/typescript/src/client.ts": {fmt.Sprintf("attempts: Infinity, attemptTimeout: %d_000, "+
+			"timeout: %d_000, wait: %d_000,", seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait))},
 		"docs/guide/checks.md":              {fmt.Sprintf("scores up to %d values", check.MaxBatch)},
 		"host/web/console/pages/parts.html": {fmt.Sprintf("up to %d values", check.MaxBatch)},
 		"docs/api/give-feedback.md":         {fmt.Sprintf("at most %d bytes", feedback.MaxNote)},
@@ -153,12 +144,11 @@ func TestDocumentedLimits(t *testing.T) {
 // TestErrorCodes compares the codes of errors in the clients with each other and with the document of the API.
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
+	type properties struct{ Code struct{ Enum []string } }
 	var document struct {
 		Components struct {
 			Schemas struct {
-				Error struct {
-					Properties struct{ Code struct{ Enum []string } }
-				}
+				Error struct{ Properties properties }
 			}
 		}
 	}

@@ -116,8 +116,7 @@ func rustFacts(facts []entity.Fact) string {
 		fmt.Fprintf(&b, "    pub fn %s(&mut self) -> %s {\n        self.%s(%q)\n    }\n",
 			strings.ReplaceAll(f.Name, ".", "_"), read[0], read[1], f.Name)
 	}
-	return b.String() + "}\n\n" + hidden("/// ", "These are",
-		"pub(super) static HIDDEN: &[u32] = &[", "];", "    ")
+	return b.String() + "}\n\n" + hidden("/// ", "These are", "pub(super) static HIDDEN: &[u32] = &[", "];", "    ")
 }
 
 func assemblyScriptFacts(facts []entity.Fact) string {
@@ -144,15 +143,12 @@ func cFacts(facts []entity.Fact) string {
 		"assay_count, assay_yes_no.\n", factsHeader)
 	for _, f := range facts {
 		b.WriteString("\n" + comment("// ", "// ", describeFact(f)))
-		name := strings.ReplaceAll(f.Name, ".", "_")
-		switch f.Kind {
-		case entity.Text, entity.List:
-			fmt.Fprintf(&b, "ASSAY_HELPER char *assay_%s(void) { return assay_fact(%q); }\n", name, f.Name)
-		case entity.Number:
-			fmt.Fprintf(&b, "ASSAY_HELPER int assay_%s(void) { return assay_count(%q); }\n", name, f.Name)
-		case entity.YesNo:
-			fmt.Fprintf(&b, "ASSAY_HELPER int assay_%s(void) { return assay_yes_no(%q); }\n", name, f.Name)
-		}
+		read := [][2]string{
+			entity.Text: {"char *", "fact"}, entity.YesNo: {"int ", "yes_no"},
+			entity.Number: {"int ", "count"}, entity.List: {"char *", "fact"},
+		}[f.Kind]
+		fmt.Fprintf(&b, "ASSAY_HELPER %sassay_%s(void) { return assay_%s(%q); }\n", read[0],
+			strings.ReplaceAll(f.Name, ".", "_"), read[1], f.Name)
 	}
 	return b.String() + "\n" + hidden("// ", "These are",
 		"__attribute__((unused)) static const unsigned assay_hidden[] = {", "};", "  ")

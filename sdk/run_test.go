@@ -31,52 +31,37 @@ func TestRun(t *testing.T) {
 	}
 	expect.Each(t, map[string]testCase{
 		"nothing said": {scored(func(*sdk.Check) {}), sdk.Result{}},
-		"signals add up": {
-			scored(func(c *sdk.Check) {
-				c.Signal(60, "a:b:c", "One")
-				c.Signal(-20, "a:b:d", "Two")
-				c.Threat(sdk.Spam)
-				c.Threat(sdk.Phishing) // the last call counts
-			}),
-			sdk.Result{Score: 40, Threat: sdk.Phishing,
-				Signals: append(one, sdk.Signal{Points: -20, Code: "a:b:d", Text: "Two"})},
-		},
-		"facts read are recorded in their order, known or not": {
-			scored(func(c *sdk.Check) {
-				for i, name := range []sdk.TextFact{"domain.tld", "domain.ascii"} {
-					want := []string{"", "example.com"}[i]
-					if got, known := c.Fact(name); got != want || known != (want != "") || c.Get(name) != want {
-						c.Log(sdk.Error, fmt.Sprintf("%s is %q, %t", name, got, known))
-					}
+		"signals add up": {scored(func(c *sdk.Check) {
+			c.Signal(60, "a:b:c", "One")
+			c.Signal(-20, "a:b:d", "Two")
+			c.Threat(sdk.Spam)
+			c.Threat(sdk.Phishing) // the last call counts
+		}), sdk.Result{Score: 40, Threat: sdk.Phishing,
+			Signals: append(one, sdk.Signal{Points: -20, Code: "a:b:d", Text: "Two"})}},
+		"facts read are recorded in their order, known or not": {scored(func(c *sdk.Check) {
+			for i, name := range []sdk.TextFact{"domain.tld", "domain.ascii"} {
+				want := []string{"", "example.com"}[i]
+				if got, known := c.Fact(name); got != want || known != (want != "") || c.Get(name) != want {
+					c.Log(sdk.Error, fmt.Sprintf("%s is %q, %t", name, got, known))
 				}
-			}),
-			sdk.Result{Read: []string{"domain.tld", "domain.tld", "domain.ascii", "domain.ascii"}},
-		},
-		"yes, no and not known": {
-			scored(func(c *sdk.Check) {
-				for _, name := range []sdk.YesNoFact{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
-					c.Log(sdk.Info, fmt.Sprint(c.Is(name), c.Not(name)))
-				}
-			}),
-			sdk.Result{Log: []string{"true false", "false true", "false false", "false false"},
-				Read: []string{"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none",
-					"phone.none", "entity.type", "entity.type"}},
-		},
-		"an abstaining layer's points do not count": {
-			func(c *sdk.Check) sdk.Outcome {
-				c.Signal(60, "a:b:c", "One")
-				return sdk.Abstained
-			},
-			sdk.Result{Outcome: sdk.Abstained, Signals: one},
-		},
-		"a failed layer's neither": {
-			func(c *sdk.Check) sdk.Outcome {
-				c.Signal(60, "a:b:c", "One")
-				return c.Fail("no table for " + c.Get("entity.type"))
-			},
-			sdk.Result{Outcome: sdk.Failed, Signals: one, Log: []string{"no table for domain"},
-				Read: []string{"entity.type"}},
-		},
+			}
+		}), sdk.Result{Read: []string{"domain.tld", "domain.tld", "domain.ascii", "domain.ascii"}}},
+		"yes, no and not known": {scored(func(c *sdk.Check) {
+			for _, name := range []sdk.YesNoFact{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
+				c.Log(sdk.Info, fmt.Sprint(c.Is(name), c.Not(name)))
+			}
+		}), sdk.Result{Log: []string{"true false", "false true", "false false", "false false"},
+			Read: []string{"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none",
+				"phone.none", "entity.type", "entity.type"}}},
+		"an abstaining layer's points do not count": {func(c *sdk.Check) sdk.Outcome {
+			c.Signal(60, "a:b:c", "One")
+			return sdk.Abstained
+		}, sdk.Result{Outcome: sdk.Abstained, Signals: one}},
+		"a failed layer's neither": {func(c *sdk.Check) sdk.Outcome {
+			c.Signal(60, "a:b:c", "One")
+			return c.Fail("no table for " + c.Get("entity.type"))
+		}, sdk.Result{Outcome: sdk.Failed, Signals: one, Log: []string{"no table for domain"},
+			Read: []string{"entity.type"}}},
 	}, func(t *testing.T, c testCase) { expect.NoDiff(t, "result", c.want, sdk.Run(c.layer, facts)) })
 }
 

@@ -133,22 +133,22 @@ func TestAlteredReceipts(t *testing.T) {
 	t.Parallel()
 	fresh := func() *Receipt { return issue(t, signer, 5, 8) }
 	for name, alter := range map[string]func(*Receipt){
-		"nonce":                      func(r *Receipt) { r.Record.Nonce[0]++ },
-		"long nonce":                 func(r *Receipt) { r.Record.Nonce = append(r.Record.Nonce, 0) },
-		"time":                       func(r *Receipt) { r.Record.At = strings.Replace(r.Record.At, "10", "11", 1) },
-		"account":                    func(r *Receipt) { r.Record.Account += "x" },
-		"score":                      func(r *Receipt) { r.Record.Score-- },
-		"verdict":                    func(r *Receipt) { r.Record.Verdict = "allow" },
-		"revision":                   func(r *Receipt) { r.Record.Revision++ },
-		"promise":                    func(r *Receipt) { r.Promise = strings.Replace(r.Promise, "\n5\n", "\n4\n", 1) },
-		"of another":                 func(r *Receipt) { r.Promise = issue(t, other, 5, 0).Promise },
-		"checkpoint as promise":      func(r *Receipt) { r.Promise = r.Proof.Checkpoint },
-		"index":                      func(r *Receipt) { r.Proof.Index++ },
-		"hashes":                     func(r *Receipt) { r.Proof.Hashes[7]++ },
-		"a hash less":                func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
-		"half a hash":                func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
-		"checkpoint of another":      func(r *Receipt) { r.Proof.Checkpoint = issue(t, other, 5, 8).Proof.Checkpoint },
-		"checkpoint of another tree": func(r *Receipt) { r.Proof.Checkpoint = issue(t, signer, 5, 16).Proof.Checkpoint },
+		"nonce":                 func(r *Receipt) { r.Record.Nonce[0]++ },
+		"long nonce":            func(r *Receipt) { r.Record.Nonce = append(r.Record.Nonce, 0) },
+		"time":                  func(r *Receipt) { r.Record.At = strings.Replace(r.Record.At, "10", "11", 1) },
+		"account":               func(r *Receipt) { r.Record.Account += "x" },
+		"score":                 func(r *Receipt) { r.Record.Score-- },
+		"verdict":               func(r *Receipt) { r.Record.Verdict = "allow" },
+		"revision":              func(r *Receipt) { r.Record.Revision++ },
+		"promise":               func(r *Receipt) { r.Promise = strings.Replace(r.Promise, "\n5\n", "\n4\n", 1) },
+		"of another":            func(r *Receipt) { r.Promise = issue(t, other, 5, 0).Promise },
+		"checkpoint as promise": func(r *Receipt) { r.Promise = r.Proof.Checkpoint },
+		"index":                 func(r *Receipt) { r.Proof.Index++ },
+		"hashes":                func(r *Receipt) { r.Proof.Hashes[7]++ },
+		"a hash less":           func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
+		"half a hash":           func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
+		"checkpoint of another": func(r *Receipt) { r.Proof.Checkpoint = issue(t, other, 5, 8).Proof.Checkpoint },
+		"checkpoint of a tree":  func(r *Receipt) { r.Proof.Checkpoint = issue(t, signer, 5, 16).Proof.Checkpoint },
 	} {
 		r := fresh()
 		r.Record.Nonce, r.Record.Pseudonym = bytes.Clone(r.Record.Nonce), bytes.Clone(r.Record.Pseudonym)

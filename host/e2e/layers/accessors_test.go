@@ -123,32 +123,29 @@ var longTexts = []string{
 	"\"" + strings.Repeat("é", 120),
 }
 
-// natively compiles a layer with a test of its own, which must see the texts that hosts show for long ones.
-var natively = map[project.Language]func(t *testing.T, folder string){
-	project.C: func(t *testing.T, folder string) {
-		source := "#include \"layer.c\"\nint main(void) {\n"
-		for _, long := range longTexts {
-			source += fmt.Sprintf("  { struct assay_known facts[] = {{\"dns.ns\", %q}, {0}};\n"+
-				"    if (strcmp(assay_run(score, facts).texts[0], %q)) return 1; }\n", long, sdk.CutText(long))
-		}
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.c"), []byte(source+"}\n"), 0o600))
-		compileAndRun(t, folder, "clang", "-o", "shown", "shown.c")
-	},
-	project.Rust: func(t *testing.T, folder string) {
-		source := hosttest.ReadText(t, filepath.Join(folder, scoreFile[project.Rust])) + "\n#[test]\nfn shown() {\n"
-		for _, long := range longTexts {
-			source += fmt.Sprintf("    assert_eq!(assay::run(score, &[(\"dns.ns\", %q)]).signals[0].text, %q);\n", long,
-				sdk.CutText(long))
-		}
-		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.rs"), []byte(source+"}\n"), 0o600))
-		compileAndRun(t, folder, "rustc", "--edition=2021", "--test", "-o", "shown", "shown.rs")
-	},
+// natively are tests of a layer, compiled with it: they must see the texts that hosts show for long ones.
+var natively = map[project.Language]struct{ begin, each, command string }{
+	project.C: {"\nint main(void) {\n", "  { struct assay_known facts[] = {{\"dns.ns\", %q}, {0}};\n" +
+		"    if (strcmp(assay_run(score, facts).texts[0], %q)) return 1; }\n", "clang -o shown shown.c"},
+	project.Rust: {"\n#[test]\nfn shown() {\n",
+		"    assert_eq!(assay::run(score, &[(\"dns.ns\", %q)]).signals[0].text, %q);\n",
+		"rustc --edition=2021 --test -o shown shown.rs"},
 }
 
-// compileAndRun compiles the program shown in a folder, and runs it.
-func compileAndRun(t *testing.T, folder, compiler string, args ...string) {
+// runNatively compiles and runs a layer with its native test, if its language has one.
+func runNatively(t *testing.T, folder string, language project.Language) {
 	t.Helper()
-	for _, cmd := range []*exec.Cmd{exec.CommandContext(t.Context(), compiler, args...),
+	test, ok := natively[language]
+	if !ok {
+		return
+	}
+	source := hosttest.ReadText(t, filepath.Join(folder, scoreFile[language])) + test.begin
+	for _, long := range longTexts {
+		source += fmt.Sprintf(test.each, long, sdk.CutText(long))
+	}
+	words := strings.Fields(test.command)
+	expect.NoError(t, os.WriteFile(filepath.Join(folder, words[len(words)-1]), []byte(source+"}\n"), 0o600))
+	for _, cmd := range []*exec.Cmd{exec.CommandContext(t.Context(), words[0], words[1:]...),
 		exec.CommandContext(t.Context(), "./shown")} {
 		cmd.Dir = folder
 		out, err := cmd.CombinedOutput()
@@ -196,9 +193,7 @@ func TestAccessors(t *testing.T) {
 		for _, long := range longTexts {
 			expect.NoDiff(t, long, run(map[string]string{"dns.ns": long}), []string{"+1 " + sdk.CutText(long)})
 		}
-		if test, ok := natively[language]; ok {
-			test(t, folder)
-		}
+		runNatively(t, folder, language)
 		misspelt := lists[language] + "X"
 		hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)
