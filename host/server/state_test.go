@@ -264,7 +264,7 @@ func TestRates(t *testing.T) {
 	t.Parallel()
 	pro, _ := check.PlanNamed("pro")
 	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 24, installation.NetworkRate: 24}, nil, nil)
-	now := time.Now()
+	now, at := time.Now(), netip.MustParsePrefix
 	r.limiter = admission.NewLimiter(func() time.Time { return now })
 	use := func(key string, quota int) int {
 		p := pro
@@ -288,15 +288,10 @@ func TestRates(t *testing.T) {
 		{"a lower quota", use("key_3", 1), 1},
 		{"a quota of ten times the plan's", use("key_4", 10*pro.Quota), 10},
 		{"a quota without a bound", use("key_5", 1<<40), 50},
-		{"a network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.7/32")) }), 2},
-		{"the same network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.8/32")) }),
-			0},
-		{"checks of a network", accepted(9, func() error {
-			return r.takePublic(netip.MustParsePrefix("2001:db8:1:2::/64"))
-		}), 2},
-		{"another /64 of it", accepted(9, func() error {
-			return r.takePublic(netip.MustParsePrefix("2001:db8:1:3::/64"))
-		}), 0},
+		{"a network", accepted(9, func() error { return r.TakeNetwork(at("192.0.2.7/32")) }), 2},
+		{"the same network", accepted(9, func() error { return r.TakeNetwork(at("192.0.2.8/32")) }), 0},
+		{"checks of a network", accepted(9, func() error { return r.takePublic(at("2001:db8:1:2::/64")) }), 2},
+		{"another /64 of it", accepted(9, func() error { return r.takePublic(at("2001:db8:1:3::/64")) }), 0},
 		{"each of 200 other networks", accepted(200, func() func() error {
 			n := byte(0)
 			return func() error {

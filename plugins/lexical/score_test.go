@@ -125,23 +125,21 @@ func TestSuffixAloneIsNoReason(t *testing.T) {
 // Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
-	type testCase struct{ value, want string }
-	expect.Each(t, map[string]testCase{
-		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “paypa1-secure-login”"},
-		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
-		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
-		"bait":   {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
-		"host": {"wallet-connect-rectify.pages.dev",
-			"Names like this are often reported on the shared host “pages.dev”"},
-		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
-		"known":         {"coinbase.com", "Listed as a site of Coinbase"},
-		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
-		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
-	}, func(t *testing.T, tt testCase) {
-		got := sdk.Run(Score, facts(t, tt.value)).Signals
-		expect.That(t, slices.ContainsFunc(got, func(s sdk.Signal) bool { return s.Text == tt.want }),
-			"%s: no signal says %q: %+v", tt.value, tt.want, got)
-	})
+	for want, value := range map[string]string{
+		"Spelled like reported names: “paypa1-secure-login”":                   "paypa1-secure-login.xyz",
+		"Names like this are often reported under “.xyz”":                      "paypa1-secure-login.xyz",
+		"Name shape typical of reported names (length 19, 2 hyphens, 1 digit)": "paypa1-secure-login.xyz",
+		"Contains account security bait words: “secure”, “login”":              "paypa1-secure-login.xyz",
+		"Names like this are often reported on the shared host “pages.dev”":    "wallet-connect-rectify.pages.dev",
+		"Spelled like names of long-established sites: “baeckerei-mueller”":    "baeckerei-mueller.de",
+		"Listed as a site of Coinbase":                                         "coinbase.com",
+		"Contains “com-”, a part of another web address":                       "blumen-com-wiese.net",
+		"“9f3ac01be47d22” is a hexadecimal number":                             "9f3ac01be47d22.com",
+	} {
+		got := sdk.Run(Score, facts(t, value)).Signals
+		expect.That(t, slices.ContainsFunc(got, func(s sdk.Signal) bool { return s.Text == want }),
+			"%s: no signal says %q: %+v", value, want, got)
+	}
 }
 
 func TestSplitPoints(t *testing.T) {

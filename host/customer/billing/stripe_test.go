@@ -190,25 +190,24 @@ func TestStripeSubscription(t *testing.T) {
 		status, price, metadata, more string
 		want                          Subscription
 	}
+	pro := Subscription{Plan: "pro", Status: Active, PaidUntil: end}
+	starter, downgraded, declined, ending, ended, unpaid := pro, pro, pro, pro, pro, pro
+	starter.Plan, downgraded.NextPlan = "starter", "starter"
+	declined.Status, declined.PaidUntil = PastDue, start
+	ending.NextPlan, ending.EndsAt = "free", end
+	ended.NextPlan, ended.EndsAt, ended.Status, unpaid.Status = "free", end, Canceled, Canceled
 	expect.Each(t, map[string]testCase{
-		"active": {"active", "pro_9900", "", "", Subscription{Plan: "pro", Status: Active, PaidUntil: end}},
-		"trial":  {"trialing", "pro_9900", "", "", Subscription{Plan: "pro", Status: Active, PaidUntil: end}},
-		"an upgrade that is not paid": {"active", "starter_1900", "", `"pending_update": {"expires_at": 1}`,
-			Subscription{Plan: "starter", Status: Active, PaidUntil: end}},
-		"a downgrade": {"active", "starter_1900", keeps, "",
-			Subscription{Plan: "pro", NextPlan: "starter", Status: Active, PaidUntil: end}},
+		"active":                      {"active", "pro_9900", "", "", pro},
+		"trial":                       {"trialing", "pro_9900", "", "", pro},
+		"an upgrade that is not paid": {"active", "starter_1900", "", `"pending_update": {"expires_at": 1}`, starter},
+		"a downgrade":                 {"active", "starter_1900", keeps, "", downgraded},
 		"a downgrade of the period before": {"active", "starter_1900",
-			fmt.Sprintf(`"assay_keeps": "pro until %d"`, start.Unix()), "",
-			Subscription{Plan: "starter", Status: Active, PaidUntil: end}},
-		"a declined renewal": {"past_due", "pro_9900", "", "",
-			Subscription{Plan: "pro", Status: PastDue, PaidUntil: start}},
-		"back to free": {"active", "pro_9900", `"assay_then": "free"`, `"cancel_at": 1802678400`,
-			Subscription{Plan: "pro", NextPlan: "free", Status: Active, PaidUntil: end, EndsAt: end}},
-		"back on free": {"canceled", "pro_9900", `"assay_then": "free"`, `"ended_at": 1802678400`,
-			Subscription{Plan: "pro", NextPlan: "free", Status: Canceled, PaidUntil: end, EndsAt: end}},
-		"never paid": {"incomplete_expired", "pro_9900", "", "",
-			Subscription{Plan: "pro", Status: Canceled, PaidUntil: end}},
-		"another price": {"active", "", "", "", Subscription{Status: Active, PaidUntil: end}},
+			fmt.Sprintf(`"assay_keeps": "pro until %d"`, start.Unix()), "", starter},
+		"a declined renewal": {"past_due", "pro_9900", "", "", declined},
+		"back to free":       {"active", "pro_9900", `"assay_then": "free"`, `"cancel_at": 1802678400`, ending},
+		"back on free":       {"canceled", "pro_9900", `"assay_then": "free"`, `"ended_at": 1802678400`, ended},
+		"never paid":         {"incomplete_expired", "pro_9900", "", "", unpaid},
+		"another price":      {"active", "", "", "", Subscription{Status: Active, PaidUntil: end}},
 	}, func(t *testing.T, test testCase) {
 		var current stripe.Subscription
 		metadata, more := `"assay_checkout": "co_1"`, ""

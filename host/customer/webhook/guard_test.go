@@ -43,28 +43,20 @@ func TestGuard(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, "127.0.0.0/8", "::ffff:192.168.1.0/120", "fd00::/8")
 	g.own = []netip.Addr{netip.MustParseAddr("8.8.4.4")} // as on a host with a public address
-	for name, test := range map[string]struct {
-		to         string
-		secure, ok bool
-	}{
-		"https":                         {"8.8.8.8:443", true, true},
-		"https on 8443":                 {"8.8.8.8:8443", true, true},
-		"http":                          {"8.8.8.8:80", false, false},
-		"http on the port of https":     {"8.8.8.8:443", false, false},
-		"Postgres":                      {"8.8.8.8:5432", true, false},
-		"this machine's public address": {"8.8.4.4:443", true, false},
-		"allowed":                       {"127.0.0.1:6379", false, true},
-		"allowed, IPv4-mapped":          {"[::ffff:127.0.0.1]:80", false, true},
-		"allowed by a mapped network":   {"192.168.1.7:80", false, true},
-		"next to an allowed network":    {"192.168.2.7:443", true, false},
-		"allowed, IPv6":                 {"[fd00::7]:80", false, true},
-		"allowed, but with a zone":      {"[fd00::7%eth0]:80", false, false},
-		"allowed, as NAT64":             {"[64:ff9b::127.0.0.1]:443", true, false},
-		"allowed, as 6to4":              {"[2002:7f00:1::]:443", true, false},
-		"allowed, as Teredo":            {"[2001:0:7f00:1::]:443", true, false},
-		"allowed, IPv4-compatible":      {"[::127.0.0.1]:443", true, false},
+	for test, addresses := range map[struct{ secure, allowed bool }]string{
+		{true, true}:   "8.8.8.8:443 8.8.8.8:8443",
+		{false, false}: "8.8.8.8:80 8.8.8.8:443 [fd00::7%eth0]:80", // http, also on the port of https, and a zone
+		// Allowed networks, of IPv4-mapped addresses and of IPv6 too.
+		{false, true}: "127.0.0.1:6379 [::ffff:127.0.0.1]:80 192.168.1.7:80 [fd00::7]:80",
+		// The port of Postgres, this machine's public address, an address next to an allowed network, and an allowed
+		// one as NAT64, 6to4, Teredo and IPv4-compatible.
+		{true, false}: "8.8.8.8:5432 8.8.4.4:443 192.168.2.7:443 [64:ff9b::127.0.0.1]:443 [2002:7f00:1::]:443 " +
+			"[2001:0:7f00:1::]:443 [::127.0.0.1]:443",
 	} {
-		expect.Equal(t, name+" is allowed", g.check(netip.MustParseAddrPort(test.to), test.secure) == nil, test.ok)
+		for to := range strings.FieldsSeq(addresses) {
+			err := g.check(netip.MustParseAddrPort(to), test.secure)
+			expect.That(t, (err == nil) == test.allowed, "%s, secure %t: %v", to, test.secure, err)
+		}
 	}
 	strict := newGuard(t)
 	for _, text := range reachable {

@@ -44,10 +44,9 @@ func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
 func TestMeasurePlugin(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		score func(random *rand.Rand, malicious bool, a int) int
-		noise bool
-		low   float64 // of the correlation with layer a
-		high  float64
+		score     func(random *rand.Rand, malicious bool, a int) int
+		noise     bool
+		low, high float64 // of the correlation with layer a
 	}{
 		"new": {func(random *rand.Rand, malicious bool, _ int) int {
 			if malicious && random.IntN(2) == 0 {

@@ -42,34 +42,21 @@ func TestRead(t *testing.T) {
 		ok    bool
 	}
 	expect.Each(t, map[string]testCase{
-		"plain": {
-			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk",
-				"domain.suffix_kind": "icann"},
-			Host{ASCII: "blumen.co.uk", Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk", Name: "blumen"}, true,
-		},
-		"below": {
-			sdk.Facts{"domain.ascii": "a.b.blumen.de", "domain.registrable": "blumen.de"},
+		"plain": {sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk",
+			"domain.suffix_kind": "icann"}, Host{ASCII: "blumen.co.uk", Registrable: "blumen.co.uk", Suffix: "co.uk",
+			TLD: "uk", Name: "blumen"}, true},
+		"below": {sdk.Facts{"domain.ascii": "a.b.blumen.de", "domain.registrable": "blumen.de"},
 			Host{ASCII: "a.b.blumen.de", Registrable: "blumen.de", Suffix: "de", TLD: "de", Name: "blumen",
-				Subdomain: "a.b"}, true,
-		},
-		"internationalised": {
-			sdk.Facts{"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de", "domain.name": "ü",
-				"domain.subdomain": "ö"},
-			Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de", Suffix: "de", TLD: "de", Name: "ü",
-				Subdomain: "ö"}, true,
-		},
-		"shared": {
-			sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io",
-				"domain.suffix_kind": "private"},
-			Host{ASCII: "blumen.github.io", Registrable: "blumen.github.io", Suffix: "github.io", TLD: "io",
-				Name: "blumen", Private: true}, true,
-		},
-		"free host": {
-			sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com",
-				"domain.suffix_kind": "icann"},
-			Host{ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
-				Name: "blumen", Subdomain: "a", Private: true}, true,
-		},
+				Subdomain: "a.b"}, true},
+		"internationalised": {sdk.Facts{"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de",
+			"domain.name": "ü", "domain.subdomain": "ö"}, Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de",
+			Suffix: "de", TLD: "de", Name: "ü", Subdomain: "ö"}, true},
+		"shared": {sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io",
+			"domain.suffix_kind": "private"}, Host{ASCII: "blumen.github.io", Registrable: "blumen.github.io",
+			Suffix: "github.io", TLD: "io", Name: "blumen", Private: true}, true},
+		"free host": {sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com",
+			"domain.suffix_kind": "icann"}, Host{ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com",
+			Suffix: "weebly.com", TLD: "com", Name: "blumen", Subdomain: "a", Private: true}, true},
 		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
 		"nothing known": {sdk.Facts{}, Host{}, false},
 	}, func(t *testing.T, tt testCase) {

@@ -18,18 +18,12 @@ func TestOf(t *testing.T) {
 		host suffix.Host
 		want ngram.Address
 	}{
-		"own domain": {
-			suffix.Host{Name: "example", Subdomain: "a.b", Suffix: "co.uk", TLD: "uk"},
-			ngram.Address{Name: "example", Suffix: "co.uk", TLD: "uk"},
-		},
-		"shared host": {
-			suffix.Host{Name: "site", Suffix: "pages.dev", TLD: "dev", Private: true},
-			ngram.Address{Name: "site", Suffix: "pages.dev", TLD: "dev", Hosted: true},
-		},
-		"long name": {
-			suffix.Host{Name: "a" + strings.Repeat("ü", 60), Suffix: "de", TLD: "de"},
-			ngram.Address{Name: "a" + strings.Repeat("ü", 31), Suffix: "de", TLD: "de"},
-		},
+		"own domain": {suffix.Host{Name: "example", Subdomain: "a.b", Suffix: "co.uk", TLD: "uk"},
+			ngram.Address{Name: "example", Suffix: "co.uk", TLD: "uk"}},
+		"shared host": {suffix.Host{Name: "site", Suffix: "pages.dev", TLD: "dev", Private: true},
+			ngram.Address{Name: "site", Suffix: "pages.dev", TLD: "dev", Hosted: true}},
+		"long name": {suffix.Host{Name: "a" + strings.Repeat("ü", 60), Suffix: "de", TLD: "de"},
+			ngram.Address{Name: "a" + strings.Repeat("ü", 31), Suffix: "de", TLD: "de"}},
 	} {
 		expect.Equal(t, name, ngram.Of(&tt.host), tt.want)
 	}

@@ -41,13 +41,9 @@ func writeRows(t *testing.T, reversed bool) string {
 		slices.Reverse(mails)
 	}
 	dir := t.TempDir()
-	put := func(name, text string) {
-		t.Helper()
-		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	put("train_emails.jsonl", strings.Join(mails, "\n"))
-	put("train_domains.jsonl", strings.Join(sites, "\n"))
-	put("train_domains_pool.jsonl.gz", `{"type":"domain","value":"zzz.shop","label":1,"source":"e","category":"x"}`)
+	expect.NoError(t, train.WriteFiles(dir, map[string]string{
+		"train_emails.jsonl": strings.Join(mails, "\n"), "train_domains.jsonl": strings.Join(sites, "\n"),
+		"train_domains_pool.jsonl.gz": `{"type":"domain","value":"zzz.shop","label":1,"source":"e","category":"x"}`}))
 	return dir
 }
 
