@@ -83,15 +83,13 @@ func (n *newcomer) subscribe() {
 	n.until("the focus in the field with the error",
 		`document.activeElement.id === "domain" && document.activeElement.ariaInvalid === "true"`)
 	n.write("domain", "paypa1-secure-login.xyz").press("Check", "Reference chk_").see("block").look("landing")
-	n.press("Docs", "Act on the verdict")
-	n.press("Checks", "Without a key")
+	n.press("Docs", "Act on the verdict").press("Checks", "Without a key")
 	n.do(chromedp.Click("[value=python]"))
 	n.look("docs-checks")
 	n.press("Scores", "What a score means").look("docs-scores")
 	n.press("Errors", "Decide in advance")
 	n.until("the language chosen before", `document.querySelector(".tabbed :checked").value === "python"`)
-	n.press("Prices", "Subscribe to Starter")
-	n.press("Subscribe to Starter", "Pay with card")
+	n.press("Prices", "Subscribe to Starter").press("Subscribe to Starter", "Pay with card")
 	n.write("number", "4000 0000 0000 0002", "expiry", "12 / 40", "cvc", "123", "name", "Jane Doe")
 	n.press("Subscribe", "Your card was declined.").look("checkout")
 	n.write("number", "4242 4242 4242 4242", "expiry", "12 / 40", "cvc", "123")
@@ -125,8 +123,7 @@ func (n *newcomer) fillIn() {
 // connect sets the webhook and returns its secret.
 func (n *newcomer) connect() (secret string) {
 	n.press("Webhooks", "Every review and block is posted to")
-	n.write("url", "http://169.254.169.254/latest")
-	n.press("Save", "Webhook URL:").look("webhooks-error")
+	n.write("url", "http://169.254.169.254/latest").press("Save", "Webhook URL:").look("webhooks-error")
 	n.write("url", n.receiver+"/hook").press("Save", "This is the secret that signs events.")
 	secret = n.read("secret")
 	n.look("webhooks-new")
@@ -146,12 +143,10 @@ func (n *newcomer) receive() (ref string) {
 
 // explain has a blocked check explained, reports it as legitimate, and allows its value.
 func (n *newcomer) explain(ref string) {
-	n.press("Checks", "for twelve months")
-	n.press(ref, "its content matches its hash")
+	n.press("Checks", "for twelve months").press(ref, "its content matches its hash")
 	n.write("value", "paypa1-secure-login.xyz").press("Explain", "Every 10 points double the odds of fraud")
 	n.see("Imitates PayPal").look("check")
-	n.write("label", "legitimate").press("Report", "The feedback is saved.")
-	n.press("Overrides", "No overrides yet")
+	n.write("label", "legitimate").press("Report", "The feedback is saved.").press("Overrides", "No overrides yet")
 	n.write("value", "www.example.com", "kind", "registrable_domain", "reason", "our own shop")
 	n.write("until", time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly))
 	n.press("Save", "must be 'example.com', without a subdomain").look("overrides-error")
@@ -164,14 +159,12 @@ func (n *newcomer) explain(ref string) {
 
 // manage rotates a key, changes the plan, answers a person's request and sends a failed event again.
 func (n *newcomer) manage() {
-	n.press("Keys", "All keys share the account's quota")
-	n.press("Rotate", "This is the new key.").look("keys")
+	n.press("Keys", "All keys share the account's quota").press("Rotate", "This is the new key.").look("keys")
 	for _, k := range []string{n.key, n.read("issued")} {
 		a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`)
 		expect.That(n, a.Status == 200, "within the overlap a key got %+v", a)
 	}
-	n.press("Plan", "Change to Pro")
-	n.press("Change to Pro", "What you pay").look("change")
+	n.press("Plan", "Change to Pro").press("Change to Pro", "What you pay").look("change")
 	n.press("Pay €80 and change to Pro", "The change is made.").look("plan")
 	n.press("Overview", "Recent checks")
 	n.capture("overview") // also the picture in README.md
@@ -181,15 +174,12 @@ func (n *newcomer) manage() {
 		"a check folds the table of the chart")
 	n.look("overview")
 	n.until("a stale form", `!document.querySelectorAll("[name=csrf]").forEach((field) => { field.value = ""; })`)
-	n.press("Check", "This form is out of date.")
-	n.press("By day, key and type", "By day and verdict").look("usage")
-	n.press("Checks", "for twelve months")
-	n.press("CSV", " saved.").look("checks")
+	n.press("Check", "This form is out of date.").press("By day, key and type", "By day and verdict").look("usage")
+	n.press("Checks", "for twelve months").press("CSV", " saved.").look("checks")
 	n.press("Privacy", "A person decides").look("privacy")
 	n.write("who", "nobody-knows.example").press("Find", "Your account has no data")
 	n.write("who", "paypal-account-verify.top").press("Find", "Subject reference").look("privacy-found")
-	n.press("Webhooks", "Delivered")
-	n.press("Failed", "Failed")
+	n.press("Webhooks", "Delivered").press("Failed", "Failed")
 	// The page updates itself once the attempts have failed, which takes 21 s without this.
 	expect.Until(n, "an event to have failed", func() bool {
 		storetest.Exec(n, n.conn, `UPDATE webhook_events
@@ -229,8 +219,7 @@ func (n *newcomer) manage() {
 }
 
 func (n *newcomer) signOut() {
-	n.press("Sign out", "Prices")
-	n.press("Sign in", "It was shown next to your API key.")
+	n.press("Sign out", "Prices").press("Sign in", "It was shown next to your API key.")
 }
 
 // recover signs in with a link by mail after the code was lost. It has the code replaced, which then signs in.
