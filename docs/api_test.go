@@ -67,8 +67,7 @@ type schema struct {
 	Items       *schema
 	AnyOf       []schema
 
-	orNull           bool
-	Minimum, Maximum *int
+	orNull bool
 }
 
 // example returns the first example, indented, or "".
