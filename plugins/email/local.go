@@ -24,6 +24,8 @@ func scoreLocalPart(a *answer, written, host string, at mailbox) {
 	local, _, _ := strings.Cut(strings.ToLower(written), "+")
 	if mixesScripts(local) {
 		a.report(&scripts, local)
+	} else if mail.NoGmail(a.check) {
+		a.report(&noGmail, local)
 	}
 	joined := dropSeparators(local)
 	if scorePosing(a, local, joined, host, at) || scoreWebLike(a, local, at) {

@@ -19,6 +19,7 @@ const (
 	signalLocalWebAddress      = "email:local:web_address"      // The mailbox name is written like a web address
 	signalLocalDomainName      = "email:local:domain_name"      // The mailbox name is written like a domain name, at a mailbox provider open to anybody
 	signalLocalMixedScripts    = "email:local:mixed_scripts"    // The mailbox name mixes Latin letters with look-alike ones of another script
+	signalLocalImpossible      = "email:local:impossible"       // The mailbox name has a character that no mailbox of Gmail has
 	signalLocalKeyboard        = "email:local:keyboard"         // The mailbox name runs along the rows of a keyboard
 	signalLocalRandom          = "email:local:random"           // The mailbox name is random letters, or random letters and a long number, at a mailbox provider open to anybody
 	signalLocalMedicine        = "email:local:medicine"         // The mailbox name advertises a medicine that spam sells

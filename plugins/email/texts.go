@@ -57,6 +57,8 @@ var (
 		"Mailbox name is written like a domain name: “%@”"}
 	scripts = finding{reviews, signalLocalMixedScripts, sdk.Impersonation,
 		"Mailbox name mixes Latin with Cyrillic or Greek letters: “%@”"}
+	noGmail = finding{reviews, signalLocalImpossible, sdk.FakeIdentity,
+		"Gmail has no such mailbox: its names have only a to z, digits and dots, unlike “%”"}
 	keyboard = finding{reviews, signalLocalKeyboard, sdk.FakeIdentity,
 		"Mailbox name runs along the keyboard: “%@”"}
 	random = finding{reviews, signalLocalRandom, sdk.FakeIdentity,

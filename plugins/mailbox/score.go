@@ -20,7 +20,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 		a.raise(relay.points, &relay, service)
 		return sdk.Scored // the local part is the relay's
 	}
-	if big {
+	if mail.NoGmail(c) {
+		// a finding of the email layer
+	} else if big {
 		a.raise(large.points, &large, mail.Written(c, host))
 	} else if mail.Provider(host) != "" {
 		a.raise(minor.points, &minor, host)

@@ -42,6 +42,13 @@ func Provider(host string) string {
 	return Listed(vanity, host)
 }
 
+// NoGmail reports whether c is about a mailbox that Gmail cannot have: its names consist of a to z, digits and dots
+// (support.google.com/mail/answer/9211434).
+func NoGmail(c *sdk.Check) bool {
+	return c.Get(sdk.EmailProvider) == "google" &&
+		strings.Trim(c.Get(sdk.EmailUser), "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+}
+
 // Relay returns the privacy relay whose domain equals host or is a parent of it, or "".
 func Relay(host string) string { return Listed(relays, host) }
 
