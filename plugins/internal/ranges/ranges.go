@@ -83,7 +83,7 @@ const platformsFR = "162 163 270 271 377 378 424 425 568 569 948 949 9475 9476 9
 // some of these ranges premium rate, some companies' numbers, and some shared cost.
 func (n Number) SharesCost() bool {
 	return Number{"", n.Code + n.National}.in("3278 3381 3382 34901 34902 351707 351808 3531850 3531890 39199 39840"+
-		" 39848 4184 43810 43820 4484 4487 48801 49180", 0)
+		" 39848 4184 43810 43820 4484 4487 48801 49180 841900", 0)
 }
 
 // RenumberedIn returns the year in which a country changed its numbers (ITU Operational Bulletin), if a number has the
