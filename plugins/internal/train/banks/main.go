@@ -26,6 +26,7 @@ func main() { train.Exit(run(os.Args[1:], os.Stdout)) }
 // additional are codes in use that the folder lacks, found in published account numbers.
 var additional = map[string][]string{
 	"EE": {"17"},                // Luminor, formerly Nordea
+	"ES": {"9000"},              // Banco de España, where the tax office and other public bodies have accounts
 	"RS": {"205", "275", "908"}, // Komercijalna banka, OTP banka, the National Bank's transit account
 }
 
