@@ -107,7 +107,9 @@ func scoreInvalid(f *answer, e164 string, n ranges.Number) {
 	case "local_only":
 		f.add(&local, e164)
 	default:
-		f.add(&unassigned, e164)
+		if !n.IsNew() {
+			f.add(&unassigned, e164)
+		}
 	}
 }
 

@@ -86,6 +86,13 @@ func (n Number) SharesCost() bool {
 		" 39848 4184 43810 43820 4484 4487 48801 49180 841900", 0)
 }
 
+// IsNew reports whether a number is in a range that was assigned too recently for metadata of numbering plans: area
+// codes of North America (NANPA, 2023 to 2026), or Japan's 060 for mobiles (MIC, 20 December 2024).
+func (n Number) IsNew() bool {
+	return n.Code == "1" && n.in("357 436 457 471 621 624 679 729 837 861 924", 10) && n.National[3] >= '2' ||
+		n.Code == "81" && n.in("60", 10) && n.National[2] != '0'
+}
+
 // RenumberedIn returns the year in which a country changed its numbers (ITU Operational Bulletin), if a number has the
 // form that it had before, or "".
 func (n Number) RenumberedIn() string {
