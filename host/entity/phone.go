@@ -48,9 +48,10 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	if n > maxPhoneDigits && !isValid(number) {
 		return "", refuse("has more than %d digits", maxPhoneDigits)
 	}
-	facts.setYes("phone.assumed", assumed)
-	if number == nil {
-		facts.set("phone.valid", "no")
+	short := !isValid(number) && !d.international && isShort(d.digits, region)
+	facts.setYes("phone.assumed", assumed && !short)
+	if number == nil || short {
+		facts.setYes("phone.valid", short)
 		facts.set("phone.type", "unknown")
 		return d.String(), nil
 	}
@@ -320,6 +321,13 @@ func (d dial) withoutPlus() *phonenumbers.PhoneNumber {
 		return nil
 	}
 	return number
+}
+
+// isShort reports whether digits are a short number, such as 116117, which can be called only within its country.
+func isShort(digits, region string) bool {
+	number, err := phonenumbers.Parse(digits, region)
+	return err == nil && phonenumbers.GetNationalSignificantNumber(number) == digits &&
+		phonenumbers.IsValidShortNumberForRegion(number, region)
 }
 
 func readPlan(digits, region string) *phonenumbers.PhoneNumber {

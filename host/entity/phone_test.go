@@ -72,6 +72,11 @@ func TestPhoneFacts(t *testing.T) {
 			"phone.valid": "no", "phone.possible": "too_short"}},
 		"too long for its plan": {"+336123456789", "", "+336123456789", Facts{
 			"phone.valid": "no", "phone.possible": "too_long"}},
+		"short, country named": {"116 117", "DE", "116117", Facts{
+			"phone.valid": "yes", "phone.type": "unknown", "phone.e164": "", "phone.assumed": "no"}},
+		"short, no country":        {"116117", "", "116117", Facts{"phone.valid": "no", "phone.assumed": "yes"}},
+		"short in another country": {"262966", "FR", "+33262966", Facts{"phone.valid": "no"}},
+		"short after a trunk":      {"0116117", "DE", "+49116117", Facts{"phone.valid": "no"}},
 		"invalid, country named": {"555 555 5555", "US", "+15555555555", Facts{
 			"phone.valid": "no", "phone.country": "US"}},
 		"too long with its country": {"012345678901234", "LU", "012345678901234", Facts{
@@ -120,7 +125,7 @@ func FuzzPhone(f *testing.F) {
 	for _, s := range []string{"+33 6 12 34 56 78", "0033612345678", "(202) 456-1111 ext. 9",
 		"tel:+1-202-456-1111;ext=7", "+44 (0)20 7946 0018",
 		"٠٦١٢٣٤٥٦٧٨", "+4400207946001", "+490123", "000123456", "0000", "42143", "8 029 467-19-84",
-		"02 4645",
+		"02 4645", "116117",
 		"+54 9 11 2345 6789", "1-800-133-719"} {
 		for _, country := range []string{"", "DE", "US", "AC", "BR", "CV", "RU"} {
 			f.Add(s, country)

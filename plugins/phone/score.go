@@ -16,6 +16,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	e164, read := c.Fact(sdk.PhoneE164)
 	n := ranges.Number{Code: c.Get(sdk.PhoneCallingCode), National: c.Get(sdk.PhoneNational)}
 	switch rule := n.Telemarketing(); {
+	case !read && c.Is(sdk.PhoneValid): // a short number
 	case !read && f.assumed:
 		f.report(&guessedNothing)
 	case !read:
