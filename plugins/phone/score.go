@@ -36,7 +36,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 		}
 	}
 	if f.assumed && read && f.threat == "" {
-		f.report(&guessedCountry, f.country())
+		if named := c.Get(sdk.EntityCountry); named != "" && named != "EU" {
+			f.report(&guessedOther, named, f.country())
+		} else {
+			f.report(&guessedCountry, f.country())
+		}
 	}
 	if f.threat != "" {
 		c.Threat(f.threat)

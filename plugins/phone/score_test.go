@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"assay/host/check"
@@ -48,6 +49,18 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 			"score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
 				"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
 	})
+}
+
+// The text does not say that the request names no country if it does.
+func TestGuessedCountrySaysWhy(t *testing.T) {
+	t.Parallel()
+	for named, want := range map[string]string{
+		"": "no country", "EU": "no country", "US": "Fits no plan of US, so read as a number of GG",
+	} {
+		got := sdk.Run(Score, sdk.Facts{"phone.valid": "yes", "phone.e164": "+447911123456", "phone.country": "GG",
+			"phone.assumed": "yes", "entity.country": named}).Signals
+		expect.That(t, len(got) == 1 && strings.Contains(got[0].Text, want), "%q: %v, want %q", named, got, want)
+	}
 }
 
 func FuzzScore(f *testing.F) {

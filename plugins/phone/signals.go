@@ -19,6 +19,6 @@ const (
 	signalCostShared         = "phone:cost:shared"         // Shared cost: the holder may earn from calls
 	signalGuessSpecial       = "phone:guess:special"       // A number that nobody can have or that costs extra, if the guess of its country is right
 	signalGuessOrdinary      = "phone:guess:ordinary"      // A special number in the guessed country, and perhaps an ordinary one in another
-	signalGuessCountry       = "phone:guess:country"       // The request names no country, so the number was read in the country whose plan fits best
+	signalGuessCountry       = "phone:guess:country"       // The request names no country, or none whose plan the number fits, so it was read in the country whose plan fits best
 	signalGuessUnreadable    = "phone:guess:unreadable"    // Fits no numbering plan that was tried, and the request names no country
 )

@@ -51,6 +51,7 @@ var (
 	guessedOrdinary = finding{adds, signalGuessOrdinary, "", "Read as a number of %, which is uncertain. "}
 	guessedCountry  = finding{assumes, signalGuessCountry, "",
 		"Read as a number of %, because the request names no country"}
+	guessedOther   = finding{assumes, signalGuessCountry, "", "Fits no plan of %, so read as a number of %"}
 	guessedNothing = finding{hints, signalGuessUnreadable, "",
 		"Fits no numbering plan that was tried, and no country was given"}
 )
