@@ -224,7 +224,8 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 		if isValid(number) {
 			return number, false, false
 		}
-		if guess := d.withoutPlus(); guess != nil {
+		grouped := number != nil && d.similarity(phonenumbers.Format(number, phonenumbers.NATIONAL)) >= sameGroups
+		if guess := d.withoutPlus(); guess != nil && !grouped {
 			return guess, true, false
 		}
 		return number, false, false

@@ -42,6 +42,9 @@ func TestPhoneFacts(t *testing.T) {
 		"short in a small plan": {"42143", "AC", "+24742143", Facts{"phone.valid": "yes", "phone.country": "AC"}},
 		"lost plus, country named": {"442079460018", "FR", "+442079460018", Facts{
 			"phone.assumed": "yes", "phone.country": "GB"}},
+		"lost plus, grouped abroad": {"45 31 23 45 67", "US", "+4531234567", Facts{"phone.country": "DK"}},
+		"grouped as in the named country": {"(453) 123-4567", "US", "+14531234567", Facts{
+			"phone.valid": "no", "phone.country": "US", "phone.assumed": "no"}},
 		"lost plus, own country": {"4915123456789", "DE", "+4915123456789", Facts{
 			"phone.assumed": "no", "phone.type": "mobile"}},
 		"dialled in Australia":        {"0011 61 2 9374 4000", "AU", "+61293744000", Facts{"phone.valid": "yes"}},
