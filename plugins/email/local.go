@@ -93,6 +93,9 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 	}
 	if at.open {
 		switch {
+		case w.money > 0 && w.desks > 1 && w.offices == w.desks:
+			a.report(&office, local)
+			return true
 		case w.money > 0 && w.desks > 1:
 			a.report(&desk, local)
 			return true

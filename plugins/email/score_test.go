@@ -33,6 +33,7 @@ func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
 		"moneyWords": moneyWords, "deskWords": deskWords, "fillers": fillers, "families": families,
+		"officeWords": officeWords,
 	} {
 		expect.Equal(t, name+": the list is out of order at", wordlist.Fault(list), "")
 		expect.Equal(t, name+": the list has upper-case letters", list, strings.ToLower(list))

@@ -47,6 +47,8 @@ var (
 		"Name of % at a free mailbox: “%@”"}
 	desk = finding{adds, signalImpersonationDesk, sdk.Impersonation,
 		"Poses as an organisation's desk at a free mailbox: “%@”"}
+	office = finding{hints, signalImpersonationDesk, sdk.Impersonation,
+		"Named like an organisation's desk at a free mailbox: “%@”"}
 	noReply = finding{hints, signalImpersonationNoReply, sdk.Impersonation,
 		"No-reply address at “%”, where only people hold mailboxes"}
 	deskOfBrand = finding{hints, signalRoleBrand, sdk.Impersonation,

@@ -18,6 +18,9 @@ var (
 	fillers string
 )
 
+// officeWords are those of moneyWords and deskWords that small firms combine for their mailboxes, in wordlist form.
+const officeWords = "account accounts admin billing claim claims department manager office security service services "
+
 // maxWord is the length in bytes of the longest service word.
 const maxWord = 15
 
@@ -40,9 +43,10 @@ func mayStartWord(s string) bool {
 
 // wording describes the service words in a text without separators.
 type wording struct {
-	whole bool // the text consists of service words and digits
-	desks int  // number of moneyWords and deskWords
-	money int  // number of moneyWords
+	whole   bool // the text consists of service words and digits
+	desks   int  // number of moneyWords and deskWords
+	money   int  // number of moneyWords
+	offices int  // number of officeWords
 }
 
 // segment splits s into service words, longest first, and digits between them. It stops where neither follows, unless
@@ -71,6 +75,9 @@ func segment(s string) wording {
 		}
 		rest := segment(s[size:])
 		rest.desks, rest.money = rest.desks+desks, rest.money+money
+		if wordlist.Has(officeWords, word) {
+			rest.offices++
+		}
 		if rest.whole {
 			return rest
 		}
