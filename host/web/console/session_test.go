@@ -339,11 +339,16 @@ func TestCookiesThroughTLS(t *testing.T) {
 }
 
 // A client with many look-ups of sessions in progress, or an account with many pages, leaves room for others. A page's
-// checks take turns like those of the API.
+// checks take turns like those of the API, and each account's forms have a rate.
 func TestDashboardIsShared(t *testing.T) {
 	t.Parallel()
 	lookUps, pages, checks := admission.NewShares(2), admission.NewShares(2), &hooked{}
-	s := serve(t, func(c *Config) { c.Checker, c.LookUps, c.Pages = checks, lookUps, pages })
+	now := time.Now()
+	limiter := admission.NewLimiter(func() time.Time { return now })
+	s := serve(t, func(c *Config) {
+		c.Checker, c.LookUps, c.Pages = checks, lookUps, pages
+		c.TakeKey = func(c check.Caller) error { return limiter.Take(c.Key, admission.Rate{PerMinute: 1, Burst: 1}) }
+	})
 	flood, _ := s.customer(t, "free")
 	neighbour, _ := s.customer(t, "free")
 	other, _ := s.customer(t, "free")
@@ -365,29 +370,13 @@ func TestDashboardIsShared(t *testing.T) {
 	other.get("/dashboard").is(200)
 	release()
 	flood.submit("/dashboard", "Check", "value", "example.com").is(200)
-	neighbour.get("/dashboard").is(200) // the slot is free again
+	flood.press("Check", "value", "example.com").is(429, "faster than 1 a minute. Nothing was changed. Try again in ")
+	neighbour.submit("/dashboard", "Check", "value", "example.com").is(200) // the slot is free again
 	checks.before = func(r check.Request) error {
 		expect.Equal(t, "whose turn a check without a key takes", r.Caller.Share(), r.Caller.Account+"|192.0.2.0/24")
 		return nil
 	}
 	flood.submit("/", "Check", "domain", "example.com").is(200)
-}
-
-// The forms of an account have a rate, and other pages and accounts do not share it.
-func TestFormsHaveARate(t *testing.T) {
-	t.Parallel()
-	limiter := admission.NewLimiter(time.Now)
-	s := serve(t, func(c *Config) {
-		c.TakeKey = func(c check.Caller) error {
-			return limiter.Take(c.Key, admission.Rate{PerMinute: 1, Burst: 1})
-		}
-	})
-	v, _ := s.customer(t, "starter")
-	v.submit("/dashboard", "Check", "value", "example.com").is(200)
-	v.press("Check", "value", "example.com").is(429, "faster than 1 a minute. Nothing was changed. Try again in 60 s.")
-	v.get("/dashboard").is(200)
-	other, _ := s.customer(t, "starter")
-	other.submit("/dashboard", "Check", "value", "example.com").is(200)
 }
 
 // Attempts with codes and links count together, on all hosts.
