@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"assay/plugins/internal/quote"
 	"assay/plugins/internal/ranges"
 	"assay/sdk"
@@ -149,14 +151,9 @@ func scoreCost(f *answer, n ranges.Number) {
 // repeatedTail returns the last eight digits of a national number if they are the same, or "".
 func repeatedTail(national string) string {
 	const run = 8
-	if len(national) < run {
+	tail := national[max(len(national)-run, 0):]
+	if len(tail) < run || strings.Count(tail, tail[:1]) < run {
 		return ""
-	}
-	tail := national[len(national)-run:]
-	for i := 1; i < run; i++ {
-		if tail[i] != tail[0] {
-			return ""
-		}
 	}
 	return tail
 }
