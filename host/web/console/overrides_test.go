@@ -32,7 +32,6 @@ func testOverridesPage(t *testing.T, s *site) {
 	other.get("/dashboard/overrides").is(200, "No overrides yet")
 	list, err := s.store.Overrides(t.Context(), account(t, s, v.token()))
 	expect.Must(t, err == nil && len(list) == 1, "listed %v, %v", list, err)
-	other.post("/dashboard/overrides/" + list[0].ID + "/remove")
 
 	// The id that signals cite finds it, and it changes without its value.
 	v.get("/dashboard/overrides?find="+strings.ToLower(list[0].ID)).is(200, list[0].ID, "by dashboard")
@@ -75,7 +74,6 @@ func testOverridesPageErrors(t *testing.T, s *site) {
 			"%+v: status %d, field %s: %s", test, v.at.status, field, text)
 		v.is(400, "No overrides yet")
 	}
-	v.post("/dashboard/overrides/ovr_01KF0HBGZ0Q8WJ3V5N7T9R2M4C/remove")
 }
 
 // testListPages walks through a list that is longer than a page.
