@@ -138,7 +138,6 @@ var helpTexts = kong.Vars{
 	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +
 		"'lineup diff' and 'lineup set'.",
 
-	"keys_plan":    "Plan of the new account: ${plans} (default: free).",
 	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
 	"keys_scope": "What the key may be used for, separated by commas: check, batch, events, feedback, overrides or " +
 		"privacy. All if absent.",

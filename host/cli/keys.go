@@ -21,7 +21,7 @@ type keysCmd struct {
 }
 
 type keysCreateCmd struct {
-	Plan    string   `enum:",${plans}" default:"" placeholder:"PLAN" xor:"account" help:"${keys_plan}"`
+	Plan    *string  `enum:"${plans}" placeholder:"PLAN" xor:"account" help:"Plan of the new account: ${enum}; free if absent."`
 	Account string   `placeholder:"ID" xor:"account" help:"${keys_account}"`
 	Name    string   `default:"default" help:"Purpose of the key."`
 	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`
@@ -65,7 +65,11 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, s *installation.Session) erro
 	if err != nil {
 		return err
 	}
-	plan, _ := check.PlanNamed(cmp.Or(cmd.Plan, "free"))
+	name := "free" // kong takes a default for a flag that is set
+	if cmd.Plan != nil {
+		name = *cmd.Plan
+	}
+	plan, _ := check.PlanNamed(name)
 	account, err := installation.AccountOn(ctx, s.Store, cmd.Account, plan)
 	if err != nil {
 		return err
