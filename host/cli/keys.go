@@ -21,7 +21,7 @@ type keysCmd struct {
 }
 
 type keysCreateCmd struct {
-	Plan    *string  `enum:"${plans}" placeholder:"PLAN" xor:"account" help:"Plan of the new account: ${enum}; free if absent."`
+	Plan    *string  `enum:"${plans}" xor:"account" help:"Plan of the new account: ${enum}; free if absent."`
 	Account string   `placeholder:"ID" xor:"account" help:"${keys_account}"`
 	Name    string   `default:"default" help:"Purpose of the key."`
 	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`

@@ -58,7 +58,7 @@ func TestSnippets(t *testing.T) {
 	t.Parallel()
 	dir, database, host := hosttest.NewHost(t, "--dns=off")
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan=pro")
-	test := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--test", "--plan=pro",
+	test := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--test",
 		"--account="+issued.Account).Secret
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.doe@example.com"}`)
 
