@@ -205,7 +205,8 @@ func TestObserve(t *testing.T) {
 func TestStoredRecordsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	expect.NoError(t, r.store.SaveRegistration(t.Context(), "example.com", Record{Outcome: Absent, Fetched: noon}))
+	expect.NoError(t, r.store.SaveRegistration(t.Context(), "example.com", Record{Outcome: Absent, Fetched: noon,
+		NextFetch: noon.Add(time.Hour)}))
 	for range 2 {
 		expect.Value(r.observe(t, entity.Domain, "example.com"))(t)
 	}
