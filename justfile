@@ -28,7 +28,7 @@ cuts:
 # Write the tables of brands, sites and bait words anew, and the layers' fuel and catalogue, and test the layers
 tables:
     ASSAY_UPDATE=1 go test ./plugins/internal/brand ./plugins/internal/bait -run 'TestOwners|TestWords'
-    ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables
+    ASSAY_UPDATE=1 go test ./plugins/domain -run 'TestTables$'
     go test ./plugins/...
     go test ./host/e2e/layers -run TestFuelOfLayers -update-fuel
     ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue

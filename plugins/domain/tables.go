@@ -15,7 +15,7 @@ var tablesFile string
 var index = openTables(tablesFile)
 
 // tables find the names of brands and sites in a text, exactly or within their edit limits.
-// ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables makes them anew after a change of package brand.
+// ASSAY_UPDATE=1 go test ./plugins/domain -run 'TestTables$' makes them anew after a change of package brand.
 type tables struct {
 	names     []nameEntry
 	skeletons string
