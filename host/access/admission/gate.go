@@ -29,18 +29,18 @@ type Config struct {
 // Gate accepts checks as long as they can be answered in time, and judges one at a time on each processor.
 //
 // Accounts share the processors' time: the next turn is that of the account that has used the least (start-time fair
-// queueing), so whoever sends values that are slow to judge pays with turns. An account's single checks precede its
+// queueing), so an account whose values are slow to judge gets fewer turns. An account's single checks precede its
 // batches.
 //
 // The predicted time of a check is the minimum recording time plus the work ahead of it, divided by the processors, or
-// the time to record the checks ahead if that is longer. The work of an account's checks follows from the mean of its
-// own. Each other account counts with at most as much work as this account has. A check is accepted if it would be in
+// the time to record the checks ahead if that is longer. The work of an account is estimated from the mean of its own
+// checks. Each other account counts for at most as much work as this account has. A check is accepted if it would be in
 // time even if a newcomer arrived with as much work as the account then has. A single account therefore fills half of
 // the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
 //
 // An account may have parts, named "ACCOUNT|PART", such as the networks of all callers without a key. They share its
-// turns and its room as accounts share the host's, so together they take no more than one account, and are the first
-// to be refused.
+// turns and its room as accounts share the host's, so together they take no more than one account, and are the first to
+// be refused.
 type Gate struct {
 	cfg Config
 
@@ -51,17 +51,17 @@ type Gate struct {
 	accounts map[string]*account
 	turns    []*account       // accounts with waiting checks
 	spare    []*waiter        // work that isn't a check
-	begun    [2]time.Duration // what the account, and the part, that had the last turn had used before
+	begun    [2]time.Duration // time used before the last turn, by its account and by its part
 	left     map[string]bill  // of accounts without checks in progress
 }
 
 // bill is the processor time of an account.
 type bill struct {
-	used time.Duration // on one scale for all accounts: a newcomer begins with what the last turn began with
+	used time.Duration // a newcomer begins with the value at the last turn, so that accounts are comparable
 	cost time.Duration // moving mean of its checks
 }
 
-// maxLeft bounds the memory of accounts without checks in progress.
+// maxLeft limits the number of accounts without checks in progress that a gate remembers.
 const maxLeft = 4096
 
 // account is an account with checks in progress.
@@ -70,7 +70,7 @@ type account struct {
 
 	name    string
 	levels  []*account // itself, or the whole and itself if it is a part
-	counts  [lanes]int // checks in progress, also those of parts
+	counts  [lanes]int // checks in progress, including those of parts
 	waiting [lanes][]*waiter
 }
 
@@ -134,8 +134,8 @@ func (g *Gate) admits(name string, n int) error {
 	if n > 1 {
 		target = g.cfg.BatchTarget
 	}
-	// An idle host always accepts, whatever the last checks cost; otherwise it could never learn that they have become
-	// cheaper.
+	// An idle host always accepts, whatever the last checks cost; otherwise it could never learn that checks have
+	// become cheaper.
 	if g.accepted == 0 && late <= target || late+g.predict(name, n, least, each) <= target {
 		return nil
 	}
@@ -146,8 +146,8 @@ func (g *Gate) admits(name string, n int) error {
 }
 
 // predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as much
-// work as the account then has in progress. Recording takes least, and each check delays the next. At most half of the
-// target counts as least, so that a distant database does not close the gate.
+// work as the account then has in progress. Recording takes least, and each check delays the next. least counts for at
+// most half of the target, so that a distant database does not close the gate.
 func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {
 	whole, _, isPart := strings.Cut(name, "|")
 	own, cost := n+g.ahead(whole, n), g.bill(name).cost
@@ -177,7 +177,7 @@ func (g *Gate) ahead(name string, n int) (checks int) {
 	return checks
 }
 
-// bill returns what an account has used so far, and its mean. One that has been idle saves up nothing.
+// bill returns the time that an account has used so far, and its mean. An idle account does not save up time.
 func (g *Gate) bill(name string) bill {
 	if a := g.accounts[name]; a != nil {
 		return a.bill
@@ -190,7 +190,7 @@ func (g *Gate) bill(name string) bill {
 	return b
 }
 
-// account returns an account with checks in progress, or one without them, which it adds.
+// account returns the account with the given name, and adds it if it has no checks in progress.
 func (g *Gate) account(name string) *account {
 	a := g.accounts[name]
 	if a == nil {

@@ -13,7 +13,7 @@ import (
 type Rate struct {
 	Name      string // for clients
 	PerMinute int    // 0: no limit
-	Burst     int    // that may come at once; 0: a twelfth of PerMinute
+	Burst     int    // requests that may come at once; 0: a twelfth of PerMinute
 	ByAddress bool   // counts clients by their network
 }
 
@@ -26,7 +26,7 @@ func (r Rate) interval() time.Duration { return RateWindow / time.Duration(r.Per
 // burst is how many uses a bucket holds.
 func (r Rate) burst() int { return max(1, cmp.Or(r.Burst, r.PerMinute/12)) }
 
-// Bucket returns how many uses come at once at most, and the time in which an empty bucket fills.
+// Bucket returns the maximum number of uses at once, and the time in which an empty bucket fills.
 func (r Rate) Bucket() (burst int, window time.Duration) {
 	return r.burst(), r.interval() * time.Duration(r.burst())
 }
@@ -50,10 +50,10 @@ type Uses interface {
 }
 
 // Limiter limits how often things are used, by rates. It is the generic cell rate algorithm: a bucket holds a burst of
-// uses, and refills steadily. Take asks no other host. Instead, hosts exchange the uses that they accepted with Settle,
-// and deduct those of the others. With a Settle each second, two hosts together accept at most 1.2 times the rate in
-// any minute (TestLimiterAcrossHosts). If nothing can be settled, each host limits by itself. A Limiter is safe for
-// concurrent use.
+// uses, and refills steadily. Take contacts no other host. Instead, Settle exchanges the uses that hosts accepted, and
+// deducts those of the others. With a Settle each second, two hosts together accept at most 1.2 times the rate in any
+// minute (TestLimiterAcrossHosts). While Settle fails, each host limits by itself. A Limiter is safe for concurrent
+// use.
 type Limiter struct {
 	now func() time.Time
 
@@ -64,7 +64,7 @@ type Limiter struct {
 // bucket holds the uses of one name.
 type bucket struct {
 	rate     Rate
-	full     time.Time // when all uses are free again; not after now: they are
+	full     time.Time // when all uses are free again; now or earlier if they are
 	taken    time.Time // the last use on this host
 	accepted int64     // on this host, not settled yet
 	total    int64     // of all hosts when it was last settled
@@ -126,9 +126,9 @@ func (l *Limiter) Settle(ctx context.Context, uses Uses) error {
 	return nil
 }
 
-// accepted returns the uses to report to other hosts, and drops buckets that have been full and unused for a minute. A
-// few uses wait for the next call, so that rarely used names cost no write; such a name is reported with 0, because
-// other hosts' uses still count.
+// accepted returns the uses to report to other hosts, and drops buckets that have been full and unused for a minute. It
+// keeps back a few uses for the next call, so that rarely used names cost no write. It reports such a name with 0,
+// because other hosts' uses still count.
 func (l *Limiter) accepted() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

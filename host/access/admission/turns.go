@@ -54,7 +54,7 @@ func (g *Gate) Spare(ctx context.Context, f func()) error {
 			defer g.mu.Unlock()
 			if i := slices.Index(g.spare, w); i >= 0 {
 				g.spare = slices.Delete(g.spare, i, i+1)
-			} else { // its turn has come meanwhile
+			} else { // its turn came in the meantime
 				g.hand()
 			}
 			return ctx.Err()
@@ -63,7 +63,7 @@ func (g *Gate) Spare(ctx context.Context, f func()) error {
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.hand() // says nothing about the cost of checks
+		g.hand() // without an effect on the mean cost of checks
 	}()
 	f()
 	return nil
@@ -95,7 +95,7 @@ func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err erro
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !v.account.remove(v.lane, w) { // its turn has come meanwhile
+	if !v.account.remove(v.lane, w) { // its turn came in the meantime
 		g.hand()
 		return since, ctx.Err()
 	}
@@ -118,8 +118,8 @@ func (g *Gate) release(a *account, since time.Time) {
 	g.hand()
 }
 
-// hand gives a processor to the next check, else to spare work, or frees it. The time until the check runs counts as
-// its own, so that the cost includes everything else that the processors do.
+// hand gives a processor to the next check or, if none waits, to spare work, or frees it. The time until the check runs
+// counts towards its cost, so that the cost includes everything else that the processors do.
 func (g *Gate) hand() {
 	if len(g.turns) == 0 && len(g.spare) > 0 {
 		w := g.spare[0]

@@ -16,7 +16,7 @@ type State string
 const (
 	Valid     State = "valid"
 	Revoked   State = "revoked"   // permanently
-	Cancelled State = "cancelled" // until a subscription serves the account again
+	Cancelled State = "cancelled" // until the account has a subscription again
 	Suspended State = "suspended" // until the operator resumes the account
 )
 
@@ -40,7 +40,7 @@ type Key struct {
 type Wanted struct {
 	Name   string
 	Limits Limits
-	// Lifetime is how long the key works, and how long each key that replaces it by rotation does; 0: permanently.
+	// Lifetime is how long the key, and each key that replaces it by rotation, works; 0: permanently.
 	Lifetime time.Duration
 }
 
@@ -58,7 +58,7 @@ func ParseName(text string) (string, error) {
 	return name, nil
 }
 
-// LifetimeUntil returns the lifetime of a key that is issued now and ends at a time, which must be later.
+// LifetimeUntil returns the lifetime of a key that is issued now and ends at the given time, which must be later.
 func LifetimeUntil(ends, now time.Time) (time.Duration, error) {
 	if !ends.After(now) {
 		return 0, fmt.Errorf("expires: %s is not in the future", ends.UTC().Format(time.DateTime))

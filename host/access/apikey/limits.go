@@ -25,8 +25,8 @@ func Scopes() []Scope {
 	return []Scope{ScopeCheck, ScopeBatch, ScopeEvents, ScopeFeedback, ScopeOverrides, ScopePrivacy}
 }
 
-// ParseScopes returns the scopes with the given names, each once and in the order of Scopes. No names at all mean nil,
-// which is every scope.
+// ParseScopes returns the scopes with the given names, each once and in the order of Scopes. It returns nil, which
+// means every scope, if there are no names.
 func ParseScopes(names []string) ([]Scope, error) {
 	var scopes []Scope
 	for _, name := range names {
@@ -58,7 +58,7 @@ func JoinScopes(scopes []Scope) string {
 type Limits struct {
 	Scopes   []Scope        `json:"scopes"`   // nil: all, also those of later releases
 	Networks []netip.Prefix `json:"networks"` // of the addresses that may use the key; nil: all
-	Test     bool           `json:"test"`     // checks get fixed answers and leave no trace; no other scope works
+	Test     bool           `json:"test"`     // checks get fixed answers and are not recorded; no other scope works
 }
 
 // Permits reports whether the key has a scope.
@@ -77,8 +77,8 @@ func (l Limits) Admits(addr netip.Addr) bool {
 // MaxNetworks is the maximum number of networks that a key can be limited to.
 const MaxNetworks = 50
 
-// ParseNetworks returns the networks that are given in CIDR notation or as single addresses, IPv4 or IPv6. No texts at
-// all mean nil, which is every address.
+// ParseNetworks returns the networks that are given in CIDR notation or as single addresses, IPv4 or IPv6. It returns
+// nil, which means every address, if there are no texts.
 func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	if len(texts) > MaxNetworks {
 		return nil, fmt.Errorf("a key can be limited to at most %d networks", MaxNetworks)
@@ -96,8 +96,8 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// parseNetwork does not guess what a prefix with address bits after its length means: 192.0.2.7/24 could be the address
-// or the network.
+// parseNetwork rejects a prefix that has address bits after its length, because it is ambiguous: 192.0.2.7/24 could be
+// the address or the network.
 func parseNetwork(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
 		addr = addr.Unmap()

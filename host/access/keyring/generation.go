@@ -28,7 +28,7 @@ type Generation struct {
 	From       time.Time // zero for the first
 	Prefix     []byte    // of values encrypted under it: 4 bytes; none for the first
 	SignSeed   []byte    // Ed25519 seed of the audit log's key
-	Activation []byte    // Ed25519 seed of activations that hosts sign
+	Activation []byte    // Ed25519 seed of the key with which hosts sign activations
 
 	ciphers [ciphers]cipher.AEAD
 	answer  []byte // HMAC key from which each kept answer's own key is derived
@@ -146,7 +146,7 @@ func (r *Ring) seal(which int, plain []byte, context string) []byte {
 	return g.ciphers[which].Seal(bytes.Clone(g.Prefix), nil, plain, []byte(context))
 }
 
-// open decrypts a value that seal encrypted. what it is goes into the error.
+// open decrypts a value that seal encrypted. what describes the value in errors.
 func (r *Ring) open(which int, what string, sealed []byte, context string) (plain []byte, err error) {
 	err = r.try(sealed, func(g Generation, sealed []byte) (err error) {
 		plain, err = g.ciphers[which].Open(nil, nil, sealed, []byte(context))
@@ -155,8 +155,8 @@ func (r *Ring) open(which int, what string, sealed []byte, context string) (plai
 	return plain, fault.Wrap(err, "opening sealed %s", what)
 }
 
-// try calls open with the generation whose prefix a value has and the rest of the value. If that fails, it tries the
-// first generation, whose values have no prefix and may begin with any bytes.
+// try calls open with the generation that matches the value's prefix, and with the rest of the value. If that fails, it
+// tries the first generation, whose values have no prefix and may begin with any bytes.
 func (r *Ring) try(sealed []byte, open func(g Generation, sealed []byte) error) error {
 	for _, g := range r.generations[1:] {
 		if rest, ok := bytes.CutPrefix(sealed, g.Prefix); ok && open(g, rest) == nil {
@@ -166,8 +166,8 @@ func (r *Ring) try(sealed []byte, open func(g Generation, sealed []byte) error) 
 	return open(r.generations[0], sealed)
 }
 
-// AddGeneration adds a line with a new master secret to the secret file, durably, which replaces the others for signing
-// and encrypting at a time. The time must not be before that of the last line.
+// AddGeneration durably adds a new master secret to the secret file. From the given time on, it replaces the others for
+// signing and encrypting. The time must not be before that of the last line.
 func AddGeneration(path string, from time.Time) error {
 	return edit(path, func(lines []line) ([]line, error) {
 		fresh := make([]byte, masterBytes)
@@ -176,8 +176,8 @@ func AddGeneration(path string, from time.Time) error {
 	})
 }
 
-// RemoveGeneration removes the line of a generation from the secret file, durably. It can remove neither the first, by
-// whose keys stored data is found, nor the last.
+// RemoveGeneration durably removes a generation from the secret file. It cannot remove the first, whose keys are needed
+// to find stored data, or the last.
 func RemoveGeneration(path string, number int) error {
 	return edit(path, func(lines []line) ([]line, error) {
 		i := slices.IndexFunc(lines, func(l line) bool { return l.number == number })
@@ -223,7 +223,7 @@ func edit(path string, change func([]line) ([]line, error)) (err error) {
 	return ReplaceFile(path, []byte(b.String()))
 }
 
-// ReplaceFile replaces a file by one that only its owner can read, durably and at once.
+// ReplaceFile atomically and durably replaces a file with one that only its owner can read.
 func ReplaceFile(path string, text []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

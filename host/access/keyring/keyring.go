@@ -33,9 +33,9 @@ type Ring struct {
 	Cache       []byte // HMAC key of the compile cache
 	Erased      []byte // HMAC key of the marks that identify erased subjects
 	Answer      []byte // HMAC key of the idempotency keys and requests of kept answers
-	Override    []byte // HMAC key of what overrides cover
-	OverrideRow []byte // HMAC key of the rows of overrides
-	Owner       []byte // HMAC key of the e-mail addresses of accounts' owners
+	Override    []byte // HMAC key of overrides' targets
+	OverrideRow []byte // HMAC key of override rows
+	Owner       []byte // HMAC key of account owners' e-mail addresses
 	SignSeed    []byte // Ed25519 seed of the audit log's first key
 	Fingerprint []byte // identifies the master secret without revealing it
 
@@ -76,11 +76,11 @@ func Create(path string) (*Ring, error) {
 	if err := CreateFile(path, []byte(base64.StdEncoding.EncodeToString(fresh)+"\n")); err != nil {
 		return nil, fmt.Errorf("creating secret file: %w", err)
 	}
-	return Load(path) // that of another host, if it was faster
+	return Load(path) // another host may have created it first
 }
 
-// CreateFile creates a file that only its owner can read, durably, unless it exists. If two hosts start at once, the
-// file has the text of the one that links it first.
+// CreateFile durably creates a file that only its owner can read, unless it exists. If two hosts start at once, the
+// first one to link its file decides the content.
 func CreateFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -122,8 +122,8 @@ func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 }
 
 // SealNode encrypts a graph node like Seal, with a separate key. Every check seals a node, and a key with random nonces
-// is safe for 2^32 values only (NIST SP 800-38D, section 8.3). Beyond that, a repeated nonce would reveal the values of
-// Seal, but nothing about nodes, which are hashes.
+// is safe for only 2^32 values (NIST SP 800-38D, section 8.3). If Seal used the same key, a repeated nonce would reveal
+// its values. Nodes reveal nothing, because they are hashes.
 func (r *Ring) SealNode(node []byte, context string) []byte {
 	return r.seal(nodeCipher, node, context)
 }
@@ -133,8 +133,8 @@ func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
 	return r.open(nodeCipher, "node", sealed, context)
 }
 
-// SealContribution encrypts what a check adds to the reputation graph. It has a key of its own, because every check
-// seals one: a nonce repeated with a value of SealNode would reveal that check's node.
+// SealContribution encrypts what a check adds to the reputation graph. It has its own key, because every check seals a
+// contribution: with the key of SealNode, a repeated nonce would reveal a node.
 func (r *Ring) SealContribution(plain []byte) []byte { return r.seal(graphCipher, plain, "") }
 
 // OpenContribution decrypts what SealContribution encrypted.
@@ -142,8 +142,8 @@ func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
 	return r.open(graphCipher, "contribution", sealed, "")
 }
 
-// SealAnswer encrypts an answer with a key of its own, which also depends on the request that it answers: Ring alone
-// does not open it.
+// SealAnswer encrypts an answer with its own key, which also depends on the request that it answers: Ring alone cannot
+// decrypt it.
 func (r *Ring) SealAnswer(answer, request []byte, context string) ([]byte, error) {
 	g := r.Current()
 	aead, err := g.answerCipher(request, context)

@@ -21,7 +21,7 @@ const (
 	SessionLife = 12 * time.Hour
 	// LinkLife is how long a link works.
 	LinkLife = 15 * time.Minute
-	// ProofLife is how long after a code or link a session may change what protects its account.
+	// ProofLife is how long after a code or link a session may change how its account is protected.
 	ProofLife = 10 * time.Minute
 	// RecoveryWait is how long the owner can refuse a recovery address before it signs in.
 	RecoveryWait = 72 * time.Hour
@@ -43,7 +43,7 @@ type Session struct {
 	ProvedAt time.Time // when a code or link was last presented
 	Origin
 
-	// What every page of the account warns of; nil: nothing.
+	// Warnings that every page of the account shows; nil: none.
 	RecoversAt        *time.Time // from then on, a new recovery address signs in
 	WebhookDisabledAt *time.Time
 }
@@ -132,8 +132,8 @@ func FormToken(token string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// The marks of browsers and systems in the header User-Agent. The first that is found counts, because browsers also
-// claim to be those that they resemble.
+// Parts of User-Agent headers that identify browsers and systems. The first match counts, because browsers also name
+// the ones that they resemble.
 var (
 	browsers = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
 		{"Chrome/", "Chrome"}, {"CriOS/", "Chrome"}, {"Safari/", "Safari"}}
