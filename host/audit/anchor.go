@@ -11,7 +11,7 @@ import (
 // Anchor is the head of a chain's pruned part. Verification of the remaining records starts there.
 type Anchor struct {
 	Head
-	Before   time.Time // records before this instant were past their retention; a midnight, UTC
+	Before   time.Time // records before this instant were past their retention; always midnight UTC
 	Replaced time.Time // when the key that signed it was replaced, see Late; zero: it was not
 }
 
@@ -19,7 +19,7 @@ type Anchor struct {
 const prunedBefore = "pruned before "
 
 // Anchor signs an anchor: a C2SP tlog-checkpoint of the hash chain, with the chain's number in its origin and an
-// extension line. Checkpoints are public, so none of them may serve as permission to prune the records before it.
+// extension line. Checkpoints are public, so a checkpoint must not permit pruning the records before it.
 func (s *Signer) Anchor(a Anchor) (string, error) {
 	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s%s\n", s.name, a.Chain, a.Seq,
 		base64.StdEncoding.EncodeToString(a.Hash[:]), prunedBefore, a.Before.UTC().Format(time.DateOnly))

@@ -37,10 +37,10 @@ const (
 	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
-	// State is what decides, as it is stored after a change, in a chain of states: Type says what it is, such as an
-	// account, a key or a lineup, and Digest is the SHA-256 of it, or nil if it was removed. Key names it, or Account
-	// does. Revision is the time in Unix milliseconds at which a key or an override ends or has ended, or 0.
-	// docs/audit-format.md has all types, and what Verdict and Score are.
+	// State is a row that affects decisions, as it is stored after a change, in a chain of states. Type is the kind of
+	// row, such as account, key or lineup, Key or Account is its ID, and Digest its SHA-256, or nil if it was removed.
+	// Revision is the time in Unix milliseconds at which a key or an override ends or has ended, or 0.
+	// docs/audit-format.md lists all types, and explains Verdict and Score.
 	State Kind = "state"
 	// Loss is the acceptance of a loss. Revision is the number of the last record that is known to have survived, 0 if
 	// none is, and Digest the SHA-256 of the signed acceptance, see LossAcceptance.
@@ -56,7 +56,7 @@ const StateChain = 1_000_000
 // StatesOf returns the number of the chain with the states of the accounts whose checks are in a chain.
 func StatesOf(chain int) int { return StateChain + 1 + chain }
 
-// OfStates reports whether a chain is one of states.
+// OfStates reports whether a chain is a chain of states.
 func OfStates(chain int) bool { return chain >= StateChain }
 
 // Blank is the Kind of a record whose content was erased.

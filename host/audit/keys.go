@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Use is a set of the things that a key signs.
+// Use is the set of things that a key signs.
 type Use int
 
 const (
@@ -24,7 +24,7 @@ const (
 	Records
 )
 
-// String returns the use as a statement has it.
+// String returns the use as written in a statement.
 func (u Use) String() string {
 	switch u {
 	case Checkpoints:
@@ -37,9 +37,9 @@ func (u Use) String() string {
 	return "nothing"
 }
 
-// Statement introduces a key: it replaces the keys of the same uses at a time. The key that signs checkpoints before
-// signs the statement, and so does the new key. A verifier that has any earlier key can follow, as with the root keys
-// of The Update Framework (section 5.3 of its specification).
+// Statement introduces a key, which replaces the previous key for the same uses at the given time. Two keys sign the
+// statement: the previous one for checkpoints, and the new one. A verifier that has any earlier key can follow the
+// statements, as with the root keys of The Update Framework (section 5.3 of its specification).
 type Statement struct {
 	Number int // of the key; the first key has number 1 and no statement
 	Uses   Use
@@ -47,11 +47,11 @@ type Statement struct {
 	From   time.Time // in whole seconds
 }
 
-// Overlap is how long after a key was replaced records may still be covered by its signatures: clocks differ, and a
+// Overlap is how long after its replacement a key's signatures may still cover new records, because clocks differ and a
 // request may be in progress.
 const Overlap = time.Hour
 
-// Late reports whether a record of a time is too new for a key that was replaced; zero: it was not.
+// Late reports whether a record is too new for a key that was replaced; a key was not replaced if the time is zero.
 func Late(replaced, record time.Time) bool {
 	return !replaced.IsZero() && record.After(replaced.Add(Overlap))
 }
@@ -62,7 +62,7 @@ type introduced struct {
 	note string
 }
 
-// pointer to statements, for copies of a Public to share.
+// pointer points to the statements that the copies of a Public share.
 type pointer = atomic.Pointer[[]introduced]
 
 // statementLine is the first line of a statement. Nothing else that the keys sign begins with it.
@@ -114,8 +114,8 @@ func (p Public) Statements() (notes []string) {
 	return notes
 }
 
-// With returns p with the keys that statements introduce, oldest first; p does not change. A statement that contradicts
-// one of p's is an error: the previous key signed both.
+// With returns p with the keys that statements introduce, oldest first; p does not change. With fails if a statement
+// contradicts one of p's, because then the previous key signed both.
 func (p Public) With(statements []string) (Public, error) {
 	known := slices.Clone(p.introductions())
 	for _, signed := range statements {
@@ -130,7 +130,7 @@ func (p Public) With(statements []string) (Public, error) {
 					"and regard the keys before it as stolen", s.Number)
 			}
 			if _, err := p.holding(known[:i]).With([]string{signed}); err != nil {
-				return p, err // others could not follow it
+				return p, err // other verifiers could not follow it
 			}
 			continue
 		}
@@ -179,13 +179,13 @@ func (p Public) Knows(key ed25519.PublicKey) bool {
 	return slices.ContainsFunc(p.terms(Checkpoints|Records), func(t term) bool { return t.key.Equal(key) })
 }
 
-// term is the time of a key.
+// term is the period in which a key signs.
 type term struct {
 	key         ed25519.PublicKey
 	from, until time.Time // until is zero for the last
 }
 
-// terms returns the keys that are for any of some uses, oldest first.
+// terms returns the terms of the keys for any of the uses, oldest first.
 func (p Public) terms(uses Use) []term {
 	terms := []term{{key: p.key}}
 	for _, s := range p.introductions() {
@@ -197,7 +197,7 @@ func (p Public) terms(uses Use) []term {
 	return terms
 }
 
-// open verifies a note that one of the keys for a use signed under a name. Of several, it returns the newest.
+// open verifies a note that keys for a use signed under a name. by is the term of the newest of these keys.
 func (p Public) open(signed, name string, use Use) (text string, by term, err error) {
 	terms := p.terms(use)
 	var verifiers []note.Verifier
@@ -243,8 +243,8 @@ func cutStatements(text string) (keys, statements []string) {
 	return keys, statements
 }
 
-// TrustedKeys reads the verifier keys of any logs from a file, one a line. With statements of an installation, it adds
-// the later keys of those of its trees whose first key the file has.
+// TrustedKeys reads the verifier keys of any logs from a file, one a line. If the file also has an installation's
+// statements, TrustedKeys adds the later keys of each of its trees whose first key is in the file.
 func TrustedKeys(text string) (keys []string, err error) {
 	lines, statements := cutStatements(text)
 	of := map[string][]string{} // by installation

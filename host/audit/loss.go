@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// LossAcceptance says that an operator knows that records of a chain were answered and are lost, and lets the chain go
-// on.
+// LossAcceptance states that an operator knows that records of answered checks in a chain are lost, and lets the chain
+// continue.
 type LossAcceptance struct {
 	Chain    int
 	At       time.Time // in UTC, to the second
 	Survived int64     // number of the last record that is known to have survived; 0: unknown
-	Lost     []Head    // heads of the chain that hosts answered for and that it no longer contains
+	Lost     []Head    // heads of the chain that hosts answered for and that the chain no longer contains
 	Reason   string    // in the operator's words, see CheckReason
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Promise is the signed statement that a leaf will be in a chain's tree, and at which place, by a time: what a signed
-// certificate timestamp is in Certificate Transparency (RFC 6962, section 3.2).
+// Promise is a signed statement that a leaf will be at a place in a chain's tree by a time, like a signed certificate
+// timestamp in Certificate Transparency (RFC 6962, section 3.2).
 type Promise struct {
 	Chain int
 	Index int64 // of the leaf

@@ -38,7 +38,7 @@ func ProveConsistency(size int64, head TreeHead, read ReadTiles) (_ []Hash, err 
 	return convert[Hash](proof), err
 }
 
-// CheckConsistency verifies the proof that a tree is the beginning of another. An empty tree is that of any.
+// CheckConsistency verifies the proof that a tree is the beginning of another. An empty tree begins every tree.
 func CheckConsistency(older, newer TreeHead, proof []Hash) (err error) {
 	defer concluding("verifying consistency", &err)
 	if older.Size == 0 && len(proof) == 0 {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Public verifies what the keys of an installation signed. Its copies share the keys that a Signer learns of.
+// Public verifies the signatures of an installation's keys. Its copies share the keys that a Signer learns of.
 type Public struct {
 	name  string
 	key   ed25519.PublicKey // the first, which names the logs
@@ -26,7 +26,7 @@ type Public struct {
 // keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
 const keyAlgorithm = 1
 
-// KeyName is the name of the key that signs anchors, and is their origin.
+// KeyName is the name of the key that signs anchors, and the beginning of their origins.
 const KeyName = "assay/audit"
 
 // ParseKeys reads an installation's keys from a file: verifier keys, one a line, of which at least one is the first
@@ -117,8 +117,8 @@ func verifierKey(name string, key ed25519.PublicKey) string {
 // public key, "/chain/" and the chain's number. It is also the name of the keys that sign the tree's checkpoints.
 func (p Public) Origin(chain int) string { return fmt.Sprintf("%s/chain/%d", p.installation(), chain) }
 
-// OriginOf returns the origin of a tree. After the acceptance of a loss, "/after/" and the number of its record follow
-// that of the chain: the tree goes on with other leaves, which the tree before must not be taken for.
+// OriginOf returns the origin of a tree. After a loss was accepted, "/after/" and the number of the acceptance follow
+// the chain: the tree has other leaves from there on, and must not be taken for the tree before the loss.
 func (p Public) OriginOf(tree TreeHead) string {
 	if tree.After == 0 {
 		return p.Origin(tree.Chain)

@@ -11,15 +11,15 @@ import (
 	"assay/registry/fault"
 )
 
-// Signer signs for an installation with the key that its statements name for the time. It is safe for concurrent use
-// once it holds its keys. As a note.Signer, it signs with the first key.
+// Signer signs for an installation, each time with the key that its statements prescribe for that time. It is safe for
+// concurrent use once it holds its keys. As a note.Signer, it signs with the first key.
 type Signer struct {
 	Public
 	Now  func() time.Time // nil: time.Now
 	held []heldKey
 }
 
-// heldKey is a private key, or who signs with it.
+// heldKey is a private key, or a function that signs with one that is kept elsewhere.
 type heldKey struct {
 	public ed25519.PublicKey
 	sign   func(msg []byte) ([]byte, error)
@@ -27,12 +27,12 @@ type heldKey struct {
 
 var _ note.Signer = (*Signer)(nil)
 
-// ErrKeyElsewhere means that another key than those that the signer holds signs now.
+// ErrKeyElsewhere means that the signer does not hold the key that signs now.
 var ErrKeyElsewhere = errors.New("this host does not have the key that signs now: copy the secret file of another " +
 	"host here, set ASSAY_CHECKPOINT_KEY or ASSAY_CHECKPOINT_COMMAND as there, and restart")
 
-// NewSigner returns a signer for the logs that the Ed25519 key derived from seed (32 bytes) names. The name, such as
-// "assay.example/audit", is that of its anchors.
+// NewSigner returns a signer for the logs named by the Ed25519 key that is derived from seed (32 bytes). Its anchors
+// have the given name, such as "assay.example/audit".
 func NewSigner(name string, seed []byte) *Signer {
 	s := &Signer{}
 	s.Public = Public{name: name, key: s.Hold(seed), later: new(pointer)}
@@ -47,7 +47,7 @@ func (s *Signer) Hold(seed []byte) ed25519.PublicKey {
 	return public
 }
 
-// HoldElsewhere adds a key with which sign signs.
+// HoldElsewhere adds a key that is kept elsewhere, with which the function sign signs.
 func (s *Signer) HoldElsewhere(public ed25519.PublicKey, sign func(msg []byte) ([]byte, error)) {
 	s.held = append(s.held, heldKey{public, sign})
 }
@@ -77,7 +77,7 @@ func (s *Signer) Ready(uses Use) error {
 	return nil
 }
 
-// current returns the key for a use that signs now.
+// current returns the key that signs now for a use.
 func (s *Signer) current(use Use) (heldKey, error) {
 	now := time.Now
 	if s.Now != nil {
@@ -101,10 +101,10 @@ func (s *Signer) holds(key ed25519.PublicKey) (heldKey, error) {
 	return heldKey{}, ErrKeyElsewhere
 }
 
-// concluding says what failed. It is deferred.
+// concluding adds to an error what failed. It is called by defer.
 func concluding(doing string, err *error) { fault.WrapAll(err, "%s", doing) }
 
-// signNote signs a text under a name. what it is goes into errors.
+// signNote signs a text under a name. what describes the text in errors.
 func (s *Signer) signNote(what, text, name string, use Use) (signed string, err error) {
 	defer concluding("signing "+what, &err)
 	key, err := s.current(use)
@@ -147,7 +147,7 @@ func (s *Signer) HoldsNewest(use Use) error {
 	return err
 }
 
-// Introduce signs the statement that a key, which the signer holds, signs from a time on, and learns it.
+// Introduce signs and learns the statement that the given key signs from a time on. The signer must hold the key.
 func (s *Signer) Introduce(key ed25519.PublicKey, uses Use, from time.Time) (signed string, err error) {
 	defer concluding("introducing a key", &err)
 	before, err := s.holds(s.CheckpointKey())

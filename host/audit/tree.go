@@ -64,7 +64,7 @@ type Tile struct {
 // stored.
 type ReadTiles func(ids []TileID) ([][]byte, error)
 
-// Tree is a Merkle tree to which leaves are appended. Its memory is its right edge: one tile a level.
+// Tree is a Merkle tree to which leaves are appended. It keeps only its right edge in memory: one tile per level.
 type Tree struct {
 	size  int64
 	edge  [][]byte // by level: the hashes of the tile that is not full
@@ -87,7 +87,7 @@ func Edge(size int64) (ids []TileID) {
 }
 
 // OpenTree returns the tree of the first size leaves. It reads only tiles on its right edge, and does not verify them:
-// compare Root with a head that is known. The error is ErrTiles if one is missing.
+// compare Root with a known head. The error is ErrTiles if a tile is missing.
 func OpenTree(size int64, read ReadTiles) (*Tree, error) {
 	t := &Tree{size: size}
 	ids := Edge(size)
@@ -185,7 +185,7 @@ func (t *Tree) Root() Hash {
 	return root
 }
 
-// Head returns the head of the tree as that of a chain.
+// Head returns the tree's head for the given chain.
 func (t *Tree) Head(chain int) TreeHead { return TreeHead{Chain: chain, Size: t.size, Root: t.Root()} }
 
 // Full returns how many full tiles Take would return.

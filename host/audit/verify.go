@@ -33,7 +33,7 @@ func (r Row) Mismatch() (reason string) {
 	switch {
 	case r.Nonce == nil && !r.Record.blank(): // without a nonce, nothing ties the content to the leaf
 		return "its nonce was deleted, but not its content"
-	case r.Nonce == nil && r.Record.Kind != Blank: // which no leaf binds any longer
+	case r.Nonce == nil && r.Record.Kind != Blank: // no leaf binds the kind
 		return "its content was deleted, but its kind is not that of an erased record"
 	case r.Nonce != nil && len(r.Nonce) != NonceBytes: // bytes could move between nonce and record undetected
 		return fmt.Sprintf("its nonce has %d bytes, not %d", len(r.Nonce), NonceBytes)

@@ -48,8 +48,8 @@ func ParseAddress(text string) (Address, error) {
 	return Address{prefix, verifier}, err
 }
 
-// maxAttempts is how often a checkpoint is submitted when the witness knows other sizes than expected: hosts of one
-// installation may submit at the same time.
+// maxAttempts is how often a checkpoint is submitted if the witness knows sizes other than expected, because hosts of
+// one installation may submit at the same time.
 const maxAttempts = 3
 
 // Client obtains the cosignatures of one witness for one log.

@@ -1,6 +1,6 @@
 // Package witness cosigns the checkpoints of logs and obtains cosignatures (C2SP tlog-witness, tlog-cosignature). A
 // witness signs a checkpoint only if its tree contains the one that it signed before, so a log cannot show different
-// trees to different readers without being found.
+// trees to different readers without being detected.
 package witness
 
 import (

@@ -8,7 +8,7 @@ import (
 	"assay/host/audit"
 )
 
-// maxProof is the most hashes in a proof that a witness must accept.
+// maxProof is the maximum number of hashes in a proof that a witness must accept.
 const maxProof = 63
 
 // Request is the content of a call of add-checkpoint.

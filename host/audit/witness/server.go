@@ -16,7 +16,7 @@ import (
 	"assay/host/internal/durable"
 )
 
-// maxBody is the most bytes of a request: a proof of 63 hashes and a checkpoint with many signatures fit.
+// maxBody limits a request, in bytes: a proof of 63 hashes and a checkpoint with many signatures fit.
 const maxBody = 64 << 10
 
 // Server is a witness. It implements http.Handler.
@@ -127,7 +127,7 @@ func (s *Server) add(body string) (string, error) {
 	if err := compare(known, head, request); err != nil {
 		return "", err
 	}
-	// Stored first: a cosigned tree that the witness does not remember could be contradicted.
+	// Store the tree before signing, because the witness could contradict a cosigned tree that it does not remember.
 	if err := durable.WriteFile(l.path, []byte(request.Checkpoint)); err != nil {
 		return "", err
 	}

@@ -40,8 +40,8 @@ func lockDir(dir string) (io.Closer, error) {
 	return dirLock{f}, nil
 }
 
-// readState returns the head of the newest cosigned checkpoint of a log, or of the empty tree if there is none. A file
-// that is not one is an error: to go on as if nothing was signed could cosign a contradiction.
+// readState returns the head of the newest cosigned checkpoint of a log, or of the empty tree if there is none. An
+// invalid file is an error, because continuing as if nothing had been signed could cosign a contradiction.
 func readState(path, origin string) (audit.TreeHead, error) {
 	checkpoint, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
