@@ -17,15 +17,15 @@ import (
 	"assay/registry/fault"
 )
 
-// overlap is how long after an activation a check may still have been decided by the lineup before. The ledger refuses
-// it after 2 s by the database's clock. Both times compared here are those of hosts, whose clocks may be 2 s off, and
-// the activation may have waited 2 s for the chains and 2 s for a connection.
+// overlap is how long after an activation the previous lineup may still have decided a check. The ledger refuses such
+// checks after 2 s by the database's clock. Both times compared here are those of hosts, whose clocks may be 2 s off,
+// and the activation may have waited 2 s for the chains and 2 s for a connection.
 const overlap = 8 * time.Second
 
 // untilTolerance is how much a revision's end may differ from the time of the activation that ended it.
 const untilTolerance = 6 * time.Second
 
-// history is what scored, as the stored activations say.
+// history is which lineups were in force, according to the stored activations.
 type history struct {
 	steps  []step
 	place  map[registry.Digest]int // in steps, by hash
@@ -37,13 +37,13 @@ type step struct {
 	at time.Time // as each chain recorded it
 }
 
-// activationError says what is wrong with the stored activations and lineups.
+// activationError describes a defect of the stored activations and lineups.
 type activationError struct{ reason string }
 
 func (e *activationError) Error() string { return "the stored activations are not valid: " + e.reason }
 
-// readHistory reads the activations and verifies each signature, the chain that they are, and everything that is stored
-// next to the signed texts. The error broken joins what is wrong.
+// readHistory reads the activations and verifies each signature, their chain, and everything that is stored next to the
+// signed texts. The error broken joins the defects.
 func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust) (h *history, broken, err error) {
 	h = &history{place: map[registry.Digest]int{}}
 	if h.stored, err = log.Lineups(ctx); err != nil {
@@ -109,7 +109,7 @@ func (h *history) add(row store.StoredActivation, trust activation.Trust) error 
 	return h.checkLineups(before, s)
 }
 
-// checkLineups verifies the lineups of an activation, and that its key may have signed it.
+// checkLineups verifies the lineups of an activation, and that its key was permitted to sign it.
 func (h *history) checkLineups(before activation.Activation, s activation.Signed) error {
 	document, err := h.open(s.Lineup)
 	if err != nil {
@@ -137,7 +137,7 @@ func (h *history) open(l activation.Lineup) (registry.LineupDocument, error) {
 	return document, fault.Wrap(err, "lineup revision %d", l.Revision)
 }
 
-// checkInForce compares what the ledger accepts with the activations.
+// checkInForce compares the revisions that the ledger accepts with the activations.
 func (h *history) checkInForce(stored map[int64]*time.Time) (problems []error) {
 	bad := func(format string, args ...any) {
 		problems = append(problems, &activationError{fmt.Sprintf("revisions in force: "+format, args...)})
@@ -167,7 +167,7 @@ func (h *history) checkInForce(stored map[int64]*time.Time) (problems []error) {
 	return problems
 }
 
-// revisions returns those that an activation puts in force.
+// revisions returns the revisions that an activation puts in force.
 func revisions(s step) []int64 {
 	if s.Canary != nil {
 		return []int64{s.Lineup.Revision, s.Canary.Revision}
@@ -175,8 +175,8 @@ func revisions(s step) []int64 {
 	return []int64{s.Lineup.Revision}
 }
 
-// ended returns when a revision stopped being in force, as of the step at a place; nil if it is in force. ok is false
-// if it never was until then.
+// ended returns when a revision stopped being in force, as of the step at a place; nil if it is in force there. ok is
+// false if it was never in force up to that step.
 func (h *history) ended(revision int64, place int) (at *time.Time, ok bool) {
 	for i := place; i >= 0; i-- {
 		if slices.Contains(revisions(h.steps[i]), revision) {
@@ -265,7 +265,7 @@ func (w *walk) settle(place int) (reason string) {
 	return ""
 }
 
-// close judges the checks of a chain that recorded no activation: a new or pruned chain.
+// close verifies the end of a chain. It judges the checks of a chain without an activation: a new or pruned chain.
 func (w *walk) close() (reason string) {
 	if w.history == nil {
 		return ""
@@ -279,8 +279,8 @@ func (w *walk) close() (reason string) {
 	return w.settle(len(w.steps) - 1)
 }
 
-// wrongRevision says why a check may not have been decided by a revision, or returns "". Before the first signed
-// activation nothing is known.
+// wrongRevision says why a revision may not have decided a check, or returns "". Nothing is known about checks before
+// the first signed activation.
 func (w *walk) wrongRevision(revision int64, at time.Time) (reason string) {
 	if w.place < 0 {
 		return ""

@@ -99,12 +99,12 @@ func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 	return c
 }
 
-// sharedWithin is when the directories of all hosts have a checkpoint that one of them signed, see Keeper.Tidy. Which
-// host signed a younger one is not known, so its absence proves nothing.
+// sharedWithin is the time until a checkpoint that one host signed is in the directories of all hosts, see Keeper.Tidy.
+// It is not known which host signed a younger checkpoint, so its absence proves nothing.
 const sharedWithin = 2 * time.Hour
 
-// RequireKept returns what was signed and is damaged in the directory, or gone from it although the database has it. It
-// looks twice, because a host may be tidying.
+// RequireKept returns an error for checkpoints that are damaged in the directory, or missing there although the
+// database has them. It looks twice, because a host may be tidying.
 func (d CheckpointDir) RequireKept(ctx context.Context, s *store.Store, key audit.Public) (broken, err error) {
 	if broken, err = d.compare(ctx, s, key); broken == nil || err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (d CheckpointDir) compare(ctx context.Context, s *store.Store, key audit.Pu
 		return nil, err
 	}
 	kept, notes := ReadCheckpoints(files, key), old
-	if len(kept.Trees)+len(kept.Heads) == 0 && len(hosts) <= 1 { // nothing is left of what this host has signed
+	if len(kept.Trees)+len(kept.Heads) == 0 && len(hosts) <= 1 { // this host lost everything that it signed
 		notes = all
 	}
 	known := map[audit.TreeHead]bool{}

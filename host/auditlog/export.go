@@ -24,7 +24,7 @@ type (
 	exportHeader struct {
 		Format     string `json:"format"`
 		ExportedAt string `json:"exported_at"`
-		Key        string `json:"key"` // a hint: a verifier must have it from elsewhere
+		Key        string `json:"key"` // a hint: a verifier must get the key from elsewhere
 
 		Statements []string `json:"statements,omitempty"`
 	}

@@ -34,7 +34,7 @@ type exportedChain struct {
 // ErrExport means that a file is not a complete export.
 var ErrExport = errors.New("the file is not a complete export of an audit log")
 
-// strict keeps a member that is not verified, such as "Score" beside "score", from being taken for one that is.
+// strict rejects members that are not verified, such as "Score" next to "score", so that nobody relies on them.
 var strict = json.RejectUnknownMembers(true)
 
 // maxExportLine bounds a line, in bytes. The longest is an erasure's, which names each record that it erased.
@@ -221,7 +221,7 @@ func (e *Export) Trees(context.Context) (map[int]store.Tree, error) {
 	return trees, damaged.Err()
 }
 
-// Checkpoints implements Log. It returns all of the chain.
+// Checkpoints implements Log. It returns all checkpoints of the chain.
 func (e *Export) Checkpoints(_ context.Context, chain int, _ int64) ([]string, error) {
 	return e.find(chain).exportChain.Checkpoints, nil
 }

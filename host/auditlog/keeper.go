@@ -35,9 +35,9 @@ type Keeper struct {
 	status status
 }
 
-// SignHeads extends the Merkle trees to the heads of their chains, and signs those that have moved since the last call.
-// It stores the checkpoints first outside and then inside the database. A chain that is damaged is an error, but the
-// others are signed.
+// SignHeads extends the Merkle trees to the heads of their chains, and signs the trees that have changed since the last
+// call. It stores the checkpoints first outside and then inside the database. A damaged chain is an error, but the
+// other chains are signed.
 func (k *Keeper) SignHeads(ctx context.Context) error { return k.sign(ctx, false) }
 
 // sign is SignHeads. With patience, it leaves long work to later calls.
@@ -167,14 +167,14 @@ func (k *Keeper) recall() map[int]audit.TreeHead {
 	return last
 }
 
-// Tidy thins old checkpoints to one an hour, repairs files of checkpoints that are damaged, and adds checkpoints to the
+// Tidy thins old checkpoints to one an hour, repairs damaged files of checkpoints, and adds checkpoints to the
 // directory that only the database has, because another host signed them or a file was lost.
 func (k *Keeper) Tidy(ctx context.Context) error {
 	err := k.Store.ThinCheckpoints(ctx)
 	if err != nil {
 		return err
 	}
-	k.mu.Lock() // nothing may be appended to a file that is replaced
+	k.mu.Lock() // nothing may be appended to a file while it is replaced
 	defer k.mu.Unlock()
 	repaired, err := k.Dir.Tidy(k.Signer.Public, time.Now())
 	for _, name := range repaired {
@@ -271,7 +271,7 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 	return errors.Join(broken, err)
 }
 
-// longWay is how many records a tree may be behind for Prune to extend it. Otherwise it leaves that to Run.
+// longWay is the most records by which Prune extends a tree. It leaves longer extensions to Run.
 const longWay = 100_000
 
 // growTo extends trees to the records at which their chains are to be cut, because a pruned record can no longer become

@@ -39,7 +39,7 @@ func (o overrideRecords) add(chain int, row audit.Row) {
 }
 
 // compare returns a BreakError for each override that is not stored as it was recorded, and for each that is stored but
-// was not recorded. Those that have expired no longer count, and may have been pruned.
+// was not recorded. Expired overrides do not count, and may have been pruned.
 func (o overrideRecords) compare(ctx context.Context, log store.AuditLog, keys override.Keys, now time.Time) (
 	altered []*audit.BreakError, err error) {
 	stored, err := log.Overrides(ctx, keys, now)

@@ -14,8 +14,8 @@ import (
 	"assay/registry/release"
 )
 
-// VerifyPlugins compares the published plugins with their modules and signatures. The error broken joins what differs.
-// Hosts load modules by their digests, but commands look digests up by name.
+// VerifyPlugins compares the published plugins with their modules and signatures. The error broken joins the
+// differences. Hosts load modules by their digests, but commands look digests up by name.
 func VerifyPlugins(ctx context.Context, s *store.Store, trust activation.Trust, inForce registry.LineupDocument) (
 	broken, err error) {
 	plugins, err := s.Plugins(ctx)

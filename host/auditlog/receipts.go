@@ -13,8 +13,7 @@ import (
 	"assay/sdk/receipt"
 )
 
-// promised is how long after a check its record is in a signed tree at the latest. Hosts take seconds; the rest is for
-// repairs.
+// promised is the maximum time until a check's record is in a signed tree. Hosts take seconds; the rest is for repairs.
 const promised = 24 * time.Hour
 
 // Receipts issues receipts of recorded checks.
@@ -35,7 +34,7 @@ func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove
 	made := receipt.Receipt{Format: receipt.Format, Record: receipt.NewRecord(found.Nonce, found.Record),
 		Activation: found.Activation, Keys: r.Signer.Statements()}
 	if found.First == 0 {
-		return nil, false, &check.UnavailableError{Part: "audit log"} // a host is about to begin the tree
+		return nil, false, &check.UnavailableError{Part: "audit log"} // a host will begin the tree soon
 	}
 	at, err := time.Parse(check.TimeFormat, found.Record.At)
 	if err != nil {
@@ -54,7 +53,7 @@ func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove
 }
 
 // prove returns the proof that a leaf is in the tree of a checkpoint: the newest that a witness has signed, or else the
-// newest. It returns nil if there is none with the leaf yet.
+// newest. It returns nil if no checkpoint covers the leaf yet.
 func (r Receipts) prove(ctx context.Context, chain int, index int64) (*receipt.Proof, error) {
 	signed, err := r.Store.NewestCosigned(ctx, chain, index+1)
 	if err == nil && signed == "" {

@@ -24,8 +24,8 @@ type stateRecord struct {
 	ends   int64  // Unix milliseconds; 0: it does not
 }
 
-// add notes a record of kind audit.State, and returns what is wrong with it, or "". All records of a state are in one
-// chain: which of two chains has its last record could not be told.
+// add notes a record of kind audit.State, and returns what is wrong with it, or "". All records of a state must be in
+// one chain, because the order of records in two chains is unknown.
 func (s stateRecords) add(chain int, row audit.Row) (reason string) {
 	r := row.Record
 	name := stateName{r.Type, cmp.Or(r.Key, r.Account)}
@@ -36,11 +36,11 @@ func (s stateRecords) add(chain int, row audit.Row) (reason string) {
 	return ""
 }
 
-// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record. So is an
-// override's row, at any time after the override has expired.
+// keptAfterEnd is how long a key's row is kept after the key has ended. The row is then deleted without a record. An
+// override's row is also deleted without one, at any time after the override has expired.
 const keptAfterEnd = 30 * 24 * time.Hour
 
-// deletable reports whether a row may be gone without a record.
+// deletable reports whether a row may have been deleted without a record.
 func (r stateRecord) deletable(typ string, now time.Time) bool {
 	kept := time.Duration(0)
 	if typ == "key" {
@@ -49,8 +49,8 @@ func (r stateRecord) deletable(typ string, now time.Time) bool {
 	return r.ends != 0 && !now.Before(time.UnixMilli(r.ends).Add(kept))
 }
 
-// compare returns a BreakError for each stored state that is not the recorded one, or was never recorded, and for each
-// recorded one that is not stored. Only if all records are known, one can be missing.
+// compare returns a BreakError for each stored state that differs from its last record, or has none although all is
+// set, and for each recorded state that is not stored. all means that s has all records.
 func (s stateRecords) compare(stored []store.StoredState, all bool, now time.Time) (altered []*audit.BreakError) {
 	found := map[stateName]bool{}
 	wrong := func(name stateName, reason string) {

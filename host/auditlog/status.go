@@ -52,7 +52,7 @@ func (s *status) signed(chain int, seq int64) {
 	s.last[chain] = Checkpoint{seq, time.Now()}
 }
 
-// ended notes the error of a task's last run. An outage of the database says nothing about the audit log.
+// ended notes the error of a task's last run. It ignores database outages, which say nothing about the audit log.
 func (s *status) ended(task int, err error) {
 	if store.IsOutage(err) {
 		return

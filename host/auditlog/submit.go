@@ -29,7 +29,7 @@ const (
 var ErrWentBack = errors.New("the database went back, or records were rewritten")
 
 // Submitter submits the newest checkpoint of each chain to witnesses and stores their signatures. A witness gets one
-// request at a time, and no checkpoint that is no longer the newest. Any number of hosts may submit. The methods are
+// request at a time, and only checkpoints that are still the newest. Any number of hosts may submit. The methods are
 // safe for concurrent use.
 type Submitter struct {
 	store   *store.Store
@@ -39,7 +39,7 @@ type Submitter struct {
 	outlets []*outlet
 }
 
-// outlet is what is submitted to one witness.
+// outlet submits checkpoints to one witness.
 type outlet struct {
 	*Submitter
 	witness.Address
@@ -53,7 +53,7 @@ type submission struct {
 	client   *witness.Client
 	cosigned audit.TreeHead // the last head that it is known to have cosigned
 	asked    bool           // it has answered since the host started
-	waiting  time.Time      // when the host first saw a checkpoint that waits for it; zero: none does
+	waiting  time.Time      // when the host first saw a checkpoint that the witness has not cosigned; zero: none
 	err      error          // of the last attempt
 	pause    time.Duration  // after which the next attempt is made
 	next     time.Time
@@ -147,7 +147,7 @@ func (o *outlet) each(f func(chain int, sub submission)) {
 
 // turn submits the checkpoints that the witness has not cosigned. Nobody else may call it at the same time.
 func (o *outlet) turn(ctx context.Context) {
-	trees, _ := o.store.Trees(ctx) // why trees are left out is reported when they are signed
+	trees, _ := o.store.Trees(ctx) // signing reports why trees are left out
 	for _, chain := range slices.Sorted(maps.Keys(trees)) {
 		o.mu.Lock()
 		sub := o.chains[chain]
@@ -196,8 +196,8 @@ func (o *outlet) report(chain int, before, err error) {
 	}
 }
 
-// submit submits a chain's newest checkpoint and stores the signature, unless another host has. The first checkpoint
-// after a start, and a smaller one than before, are submitted in any case: the witness knows what the database forgot.
+// submit submits a chain's newest checkpoint and stores the signature, unless another host has. It always submits the
+// first one after a start, and a smaller one than before: the witness knows what the database may lack.
 func (o *outlet) submit(ctx context.Context, chain int, sub *submission) error {
 	head, signed, err := o.newest(ctx, chain)
 	if err != nil || head.Size == 0 {
@@ -210,7 +210,7 @@ func (o *outlet) submit(ctx context.Context, chain int, sub *submission) error {
 	if sub.waiting.IsZero() {
 		sub.waiting = time.Now()
 	}
-	var unread error // by the proof
+	var unread error // an error of the database while proving
 	lines, err := sub.client.Cosign(ctx, o.signer.Own(signed), func(old int64) (proof []audit.Hash, err error) {
 		proof, err = audit.ProveConsistency(old, head, reading(ctx, o.store, chain))
 		if !errors.Is(err, audit.ErrTiles) {
@@ -263,5 +263,5 @@ func (o *outlet) judge(ctx context.Context, chain int, refused error) error {
 		return fmt.Errorf("the hashes that prove to witness %s that audit chain %d only grew are missing or "+
 			"altered: %w", o.Key.Name(), chain, ErrWentBack)
 	}
-	return errors.New(refused.Error()) // not wrapped: store.IsOutage would take it for an outage of the database
+	return errors.New(refused.Error()) // not wrapped: store.IsOutage would mistake it for a database outage
 }

@@ -13,8 +13,8 @@ import (
 
 const (
 	turnInterval = 500 * time.Millisecond // twice as long while no chain grows
-	// growInterval is the least time between two extensions of a tree, whichever hosts make them: each leads to a
-	// checkpoint. A checkpoint is signed within turnInterval and growInterval of a record, and the time they take.
+	// growInterval is the minimum time between two extensions of a tree by any hosts: each leads to a checkpoint. A
+	// record has one after at most turnInterval plus growInterval, and the time that the work takes.
 	growInterval = 900 * time.Millisecond
 	growBatch    = 8192 // records in one extension
 	// growTurn is how long a host extends one tree before it turns to the others, when it has much to catch up on.
@@ -56,8 +56,8 @@ func (k *Keeper) idle() bool {
 	return k.covers != nil
 }
 
-// grow extends the stored tree of a chain to its head. With patience, it leaves the rest of a long way to later calls,
-// pauses as long as it works, and does not extend a tree that has just grown. Any number of hosts may do so at once. An
+// grow extends the stored tree of a chain to its head. With patience, it leaves long work to later calls, pauses as
+// long as it works, and does not extend a tree that has just grown. Any number of hosts may call grow at once. An
 // *audit.BreakError means that the tree contradicts the records.
 func (k *Keeper) grow(ctx context.Context, head audit.Head, tree store.Tree, patience bool) (store.Tree, error) {
 	if tree.First == 0 {
@@ -171,8 +171,8 @@ func (k *Keeper) open(ctx context.Context, tree store.Tree) (*audit.Tree, error)
 	return open, nil
 }
 
-// extend adds the next records up to a number to a tree, in memory and in the database. It reports false if the stored
-// tree is another one.
+// extend adds the next records up to a number to a tree, in memory and in the database. It reports false if another
+// host has changed the stored tree.
 func (k *Keeper) extend(ctx context.Context, tree *store.Tree, open *audit.Tree, until int64) (bool, error) {
 	leaves, err := k.Store.Leaves(ctx, tree.Chain, tree.Last()+1, until, growBatch)
 	if err != nil {

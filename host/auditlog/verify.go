@@ -41,7 +41,7 @@ type uncovered struct {
 	newest time.Time // of all
 }
 
-// String describes the result for a chain that is valid.
+// String describes the result for a valid chain.
 func (r Report) String() string {
 	text := fmt.Sprintf("Audit chain %d is valid: %d records (%d erased in %d erasures), %d signed checkpoints match.",
 		r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
@@ -70,14 +70,14 @@ func (r Report) Unsigned(now time.Time) error {
 		until = now
 	}
 	since, err := time.Parse(check.TimeFormat, r.uncovered.since)
-	if err == nil && until.Sub(since).Abs() < unsignedFor { // a time in the future is no excuse
+	if err == nil && until.Sub(since).Abs() < unsignedFor { // a time in the future does not excuse it
 		return nil
 	}
 	return &audit.BreakError{Chain: r.Chain, Seq: r.uncovered.first, Reason: "no signed checkpoint covers this " +
 		"record or a later one, neither in the database nor outside: they were deleted, or no host has run since"}
 }
 
-// Log is what is verified: a snapshot of the database, which is a store.AuditLog, or an *Export.
+// Log is an audit log to verify: a snapshot of the database, which is a store.AuditLog, or an *Export.
 type Log interface {
 	// Chains returns the head of each chain, and the genesis of each chain that has records but no head. The error is a
 	// store.Damaged for chains that it leaves out.
@@ -87,7 +87,7 @@ type Log interface {
 	Anchors(ctx context.Context, chain int, key audit.Public) ([]audit.Anchor, error)
 	// Rows yields the records of a chain with after < Seq <= until, in order. It ends at the first error.
 	Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error]
-	// Trees returns the Merkle trees by chain, and a store.Damaged for those that it leaves out.
+	// Trees returns the Merkle trees by chain. The error is a store.Damaged for trees that it leaves out.
 	Trees(ctx context.Context) (map[int]store.Tree, error)
 	// KeyStatements returns the statements that introduce keys, oldest first. They are not verified.
 	KeyStatements(ctx context.Context) ([]string, error)
@@ -99,13 +99,13 @@ type Log interface {
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
 }
 
-// verification is what a log is verified with.
+// verification is what verifying a log needs.
 type verification struct {
 	log         Log
 	key         audit.Public
 	checkpoints *Checkpoints
 	tiles       bool     // compare the log's tiles
-	lineups     *history // nil: what scored is not verified
+	lineups     *history // nil: the lineups of checks are not verified
 	now         time.Time
 
 	trees        map[int]store.Tree
@@ -172,11 +172,11 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 }
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
-// checkpoints, those of the database and others. These must have been read before, so that none is newer than the
-// snapshot; they may be nil. It compares the stored states with their records. It also verifies the stored activations
-// of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid, no chain is.
-// The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means
-// that verifying failed.
+// checkpoints, those of the database and the given ones. The given checkpoints may be nil; they must have been read
+// before the call, so that none is newer than the snapshot. Verify compares the stored states with their records. It
+// also verifies the stored activations of lineups with the keys in trust, and compares each check's lineup with them;
+// if they are not valid, no chain is. The error broken joins their defects and an [audit.BreakError] for each chain
+// that is not valid; err means that verifying failed.
 func Verify(ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints) (
 	reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
@@ -254,7 +254,7 @@ func (r *Report) count(row audit.Row, covered bool) {
 	}
 }
 
-// RequireSigned marks the valid chains for which Report.Unsigned returns an error as not valid, and joins these errors.
+// RequireSigned marks the valid chains for which Report.Unsigned returns an error as invalid, and joins these errors.
 func RequireSigned(reports []Report, now time.Time) (broken error) {
 	for i, r := range reports {
 		if err := r.Unsigned(now); err != nil && r.OK {
@@ -266,8 +266,8 @@ func RequireSigned(reports []Report, now time.Time) (broken error) {
 }
 
 // chain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be those that
-// the chain recorded when they came into force, and each check must have been decided by one that was in force. The
-// chain's records of overrides and states are added to those of v.
+// the chain recorded when they came into force, and each check's lineup must have been in force. The chain's records of
+// overrides and states are added to those of v.
 func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
@@ -292,7 +292,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		return report, err
 	}
 	w := &walk{history: v.lineups, decided: map[int64]decision{}}
-	// Records past the head are read too: there must be none. Of those before the start, some may not be deleted yet.
+	// Read records past the head too: there must be none. Some records before the start may not be deleted yet.
 	for row, err := range v.log.Rows(ctx, head.Chain, math.MinInt64, math.MaxInt64) {
 		if err == nil && row.Seq <= start.Seq {
 			if err = tree.leftover(ctx, head.Chain, row); err == nil {

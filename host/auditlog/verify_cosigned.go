@@ -13,11 +13,11 @@ import (
 	"assay/host/store"
 )
 
-// uncosignedFor is how old records without the signature of a witness may be. Hosts submit within seconds.
+// uncosignedFor is the maximum age of records without the signature of a witness. Hosts submit within seconds.
 const uncosignedFor = time.Minute
 
-// RequireCosigned notes in reports which valid chains have records that each of some witnesses should have cosigned and
-// did not, and joins these errors. err means that the log cannot be read.
+// RequireCosigned marks in reports the valid chains with records that one of the witnesses should have cosigned but did
+// not, and joins these errors. err means that the log cannot be read.
 func RequireCosigned(ctx context.Context, log Log, key audit.Public, witnesses []witness.Verifier, reports []Report,
 	now time.Time) (broken, err error) {
 	trees, err := log.Trees(ctx)
@@ -63,7 +63,7 @@ func cosigned(notes []string, chain int, key audit.Public, w witness.Verifier) i
 }
 
 // lateAfter returns the first record after a number if it is older than uncosignedFor, else 0. An erased record has no
-// time: it counts as old.
+// time, and counts as old.
 func lateAfter(ctx context.Context, log Log, chain int, after int64, now time.Time) (int64, error) {
 	for row, err := range log.Rows(ctx, chain, after, after+1) {
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 const comparedTiles = 64
 
 // treeWalk verifies a chain's Merkle tree while its records are read: the checkpoints and the stored tiles must be
-// those of the records' leaves. Its memory is the checkpoints, the right edge and comparedTiles tiles.
+// those of the records' leaves. It keeps only the checkpoints, the right edge and comparedTiles tiles in memory.
 type treeWalk struct {
 	log         Log
 	compares    bool  // with the stored tiles
@@ -34,18 +34,18 @@ type treeWalk struct {
 	losses      losses
 }
 
-// losses are what the records say about losses that an operator has accepted, see audit.LossAcceptance.
+// losses summarises the records of losses that an operator has accepted, see audit.LossAcceptance.
 type losses struct {
 	contradicted []audit.SignedTree // signed before the last loss so far; the records differ from them
 	accepted     int                // records of acceptances
-	last         int64              // the number of the newest
-	excused      bool               // it explains why a signed checkpoint is not met
-	confirmed    int64              // the newest acceptance after which a checkpoint that is met was signed
+	last         int64              // the number of the newest of these records
+	excused      bool               // an acceptance explains why a signed checkpoint does not match
+	confirmed    int64              // the newest acceptance that a matching checkpoint follows
 }
 
 // newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the
-// genesis, from stored tiles: if these were altered, it meets no checkpoint. replaced is when the key of the anchor was
-// replaced, or zero: what a later key has signed cannot have been pruned under it.
+// genesis, from stored tiles: if these were altered, no checkpoint matches. replaced is when the anchor's key was
+// replaced, or zero: checkpoints of a later key must not cover records that the anchor pruned.
 func (v *verification) newTreeWalk(ctx context.Context, start audit.Head, replaced time.Time) (*treeWalk, error) {
 	log := v.log
 	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64][]audit.SignedTree{}}
@@ -139,14 +139,14 @@ func (w *treeWalk) add(ctx context.Context, row audit.Row) error {
 }
 
 // leftover verifies a record that was pruned but is not deleted yet. The tree proves its place, because records are not
-// deleted in order: a month's partition is dropped at once.
+// deleted in order: a month's partition is dropped as a whole.
 func (w *treeWalk) leftover(ctx context.Context, chain int, row audit.Row) error {
 	reason, index := row.Mismatch(), row.Seq-w.stored.First
 	proof, err := audit.ProveInclusion(w.stored.TreeHead, index, reading(ctx, w.log, chain))
 	if err == nil {
 		err = audit.CheckInclusion(w.stored.TreeHead, index, row.Leaf, proof)
 	}
-	if err != nil { // if it is the database's, the next query of the transaction fails too
+	if err != nil { // after an error of the database, the next query of the transaction fails too
 		reason = cmp.Or(reason, "it is before the first record of the chain, and the Merkle tree does not contain it")
 	}
 	if reason != "" {
@@ -193,8 +193,8 @@ const lateAnchor = "records were pruned under an anchor that was signed with a k
 
 const rewritten = "the Merkle tree differs from a signed checkpoint: records up to here were rewritten"
 
-// lost notes the record of an acceptance: checkpoints that were signed before need not be met if they cover more than
-// survived, which is the number of a record, or 0 if it is not known.
+// lost notes an acceptance: checkpoints that were signed before it need not match if they cover more than survived, the
+// number of the last record that survived, or 0 if it is unknown.
 func (w *treeWalk) lost(seq, survived int64) {
 	w.losses.accepted, w.losses.last = w.losses.accepted+1, seq
 	excused := func(h audit.SignedTree) bool {
@@ -212,7 +212,7 @@ func (w *treeWalk) lost(seq, survived int64) {
 	}
 }
 
-// close verifies what is said about losses.
+// close verifies the losses at the end of the tree.
 func (l losses) close(w *treeWalk, start int64) error {
 	switch {
 	case len(l.contradicted) > 0:
