@@ -69,12 +69,12 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts about e. wanted is sorted. Facts about the caller's own checks are about those
-	// of account; without an account there are none. Facts of the host's own database are complete, or Collect returns
-	// an *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
-	// sources concerned by the first part of their facts' names (dns, rdap, ...), after UntrustedSource if the third
-	// party answers falsely. Collect makes only the lookups that the wanted facts need, and returns no later than ctx
-	// ends. Lookups that are limited count for admission.Holder(ctx) or, if that is empty, for account.
+	// Collect returns the wanted facts about e. wanted is sorted. Facts about the caller's own checks concern those of
+	// account; without an account there are none. Facts of the host's own database are complete, or Collect returns an
+	// *UnavailableError. If a third party does not respond in time, its facts are absent, and unanswered lists its
+	// source, which is the first part of the facts' names (dns, rdap, ...). If it gives false answers, UntrustedSource
+	// precedes the source. Collect makes only the lookups that the wanted facts need, and returns no later than ctx
+	// ends. Limited lookups count for admission.Holder(ctx) or, if that is empty, for account.
 	Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (facts entity.Facts,
 		unanswered []string, err error)
 }
@@ -174,7 +174,7 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 }
 
 // recorded scores n checks of a caller with the lineup in force, records them and returns the records. If the ledger
-// refuses them because another lineup is in force, as it does after the host was paused, they are scored once more.
+// refuses them because another lineup is in force, as it does after the host was paused, it scores them once more.
 func (c *Checker) recorded(
 	ctx context.Context, caller Caller, n int, score func(*Lineup, *admission.Visit) ([]Record, error),
 ) ([]Record, error) {

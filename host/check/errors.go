@@ -29,8 +29,8 @@ func (unauthorized) Unwrap() error   { return ErrUnauthorized }
 // ErrRevision means that a decision was not recorded, because its lineup is no longer in force.
 var ErrRevision = errors.New("the lineup was replaced while the check was scored")
 
-// UnavailableError means that the host cannot score or record a check in full at the moment: a layer, a fact of its own
-// or the database is missing for a reason that lies neither in the entity nor in the lineup. The host refuses such a
+// UnavailableError means that the host cannot score or record a check in full at the moment: a layer, one of the host's
+// own facts or the database is missing for a reason unrelated to the entity and the lineup. The host refuses such a
 // check, because an incomplete score would depend on the load. Nothing was counted.
 type UnavailableError struct {
 	Part string // what is missing, such as "layer lexical@1.2.0"; for the log. Its first word is a metric label
@@ -105,7 +105,7 @@ func (e *QuotaError) Error() string {
 
 // InternalError is an unexpected failure of a check. Nothing was counted, unless the outcome of the commit is unknown.
 type InternalError struct {
-	Ref string // quoted by the caller to support, and logged
+	Ref string // the caller quotes it to support; it is logged
 	Err error
 }
 

@@ -72,9 +72,9 @@ const minAllowedWeight = 0.25
 // score = round(100*p). It is a pure function. As weights are not negative, the score never falls when a layer's score
 // rises.
 //
-// A failed layer counts as a score of 0, and a signal reports how far the score could have been, unless its weight is
-// 0. So that a person decides, a block is lowered to the end of the review band if the failed layers could have cleared
-// the entity, and an allow is raised to its start if one of them is required and they could have accused it.
+// A failed layer counts as a score of 0, and a signal reports the range of possible scores, unless its weight is 0. To
+// let a person decide, Fuse lowers a block to the end of the review band if the failed layers could have cleared the
+// entity, and raises an allow to that band's start if one of them is required and they could have accused it.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	sum, low, high := bias, 0.0, 0.0
 	required := false
@@ -121,14 +121,14 @@ func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
 // sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
 // lowered it most. For an allow verdict, it leaves out those below minAllowedWeight and sorts by absolute weight,
-// because clearing signals are the reasons for an allow. For another verdict, it leaves out those that would contradict
-// a signal that raised it.
+// because clearing signals are the reasons for an allow. For another verdict, it leaves out signals that would
+// contradict one that raised it.
 func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
 		weight float64
 	}
-	var accusing []string // in order
+	var accusing []string // sorted
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
 			if verdict != Allow && o.Weight*float64(s.Points) > 0 {
@@ -139,7 +139,7 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	slices.Sort(accusing)
 	var all []weighted
 	for _, o := range outcomes {
-		yields := map[string]bool{} // by code, because a layer may emit one often
+		yields := map[string]bool{} // by code, because a layer may emit the same one often
 		for _, s := range o.Signals {
 			weight := o.Weight * float64(s.Points) / 100
 			if weight == 0 || verdict == Allow && math.Abs(weight) < minAllowedWeight {
@@ -166,7 +166,7 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	return signals
 }
 
-// yieldsToAny reports whether answers leave a signal out next to one with any of the codes, which are in order.
+// yieldsToAny reports whether answers leave the signal out if they have one with any of the codes, which are sorted.
 func (s Signal) yieldsToAny(codes []string) bool {
 	return slices.ContainsFunc(s.YieldsTo, func(to string) bool {
 		i, found := slices.BinarySearch(codes, to)
@@ -174,16 +174,16 @@ func (s Signal) yieldsToAny(codes []string) bool {
 	})
 }
 
-// unspecific is the category of deception of no clear kind (sdk/ABI.md section 6).
+// unspecific is the category of deception whose kind is unclear (sdk/ABI.md section 6).
 const unspecific = "scam"
 
 // minThreatShare is the minimum share of all evidence against an entity for its dominant threat. Below it, a specific
 // category would be a guess.
 const minThreatShare = 0.25
 
-// dominantThreat returns the category with the most evidence; of equal ones, the first by name. A layer's evidence is
-// its contribution, divided among its signals by points. A signal's category is the one that the manifest declares for
-// it, or otherwise the one that the layer named.
+// dominantThreat returns the category with the most evidence; the first by name if there are several. A layer's
+// evidence is its contribution, divided among its signals by points. A signal's category is the one that the manifest
+// declares for it, or otherwise the one that the layer named.
 func dominantThreat(outcomes []Outcome) string {
 	type evidence struct {
 		category string

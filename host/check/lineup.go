@@ -46,7 +46,7 @@ const configPrefix = "config."
 // Result is the result of a layer's call.
 type Result struct {
 	Abstained bool
-	Score     int // the sum of the signals' points, held to the layer's range; negative if the layer clears
+	Score     int // the sum of the signals' points, limited to the layer's range; negative if the layer clears
 	Signals   []Signal
 	Threat    string // one of sdk.Threats, or ""
 	Fuel      int64  // consumed, about one unit per instruction; the same on every machine for the same input
@@ -58,7 +58,7 @@ type Signal struct {
 	Code   string `json:"code"`             // group:kind:detail
 	Text   string `json:"text"`             // a sentence for people
 	Threat string `json:"threat,omitempty"` // the category that the signal is evidence for
-	// YieldsTo has codes, or their beginnings, of signals next to which this one is left out of answers.
+	// YieldsTo has codes, or their prefixes, of signals. If an answer has one of them, it leaves this signal out.
 	YieldsTo []string `json:"-"`
 }
 
@@ -84,8 +84,8 @@ type Member struct {
 	Facts    []string // the facts that the layer declares to read
 	Config   map[string]string
 	Layer    Layer
-	// Recipe names everything besides the facts that decides the layer's result: its code, its budget and its settings,
-	// but not its weight. Layers with the same recipe have the same result for the same facts. Empty: unknown.
+	// Recipe identifies what determines the layer's result besides the facts: its code, budget and settings, not its
+	// weight. Layers with the same recipe have the same result for the same facts. Empty: unknown.
 	Recipe string
 
 	readsReputation bool // see Outcome
@@ -94,7 +94,7 @@ type Member struct {
 // ByType is a number for each entity type.
 type ByType map[entity.Type]float64
 
-// String returns the number if it is the same for all types, or such as "domain -4.2, email -4".
+// String returns the number if it is the same for all types, or a text such as "domain -4.2, email -4".
 func (b ByType) String() string {
 	var parts []string
 	same := true
@@ -125,7 +125,7 @@ type Lineup struct {
 	byType  map[entity.Type][]int    // indices into Members
 	lookups map[entity.Type][]string // facts that members read and parsing does not supply, sorted
 	terms   map[entity.Type]*Terms
-	// The same for shadow layers. shadowLookups lacks what lookups has.
+	// The same for shadow layers. shadowLookups leaves out the facts in lookups.
 	shadow        map[entity.Type][]int
 	shadowLookups map[entity.Type][]string
 }
@@ -153,7 +153,7 @@ type Canary struct {
 	Percent int     // of the accounts
 	Seed    []byte  // decides which accounts
 	Limit   float64 // the share of its verdicts that may differ from the other lineup's before it is withdrawn
-	Began   int64   // tells it from an earlier canary with the same lineup
+	Began   int64   // distinguishes it from an earlier canary with the same lineup
 }
 
 // takes reports whether the canary scores for an account. It never does without an account ("").
@@ -227,8 +227,8 @@ func (l *Lineup) Scoring(t entity.Type) []*Member {
 // Terms returns how the lineup scores entities of a type, or nil if no layer does.
 func (l *Lineup) Terms(t entity.Type) *Terms { return l.terms[t] }
 
-// together returns the outcomes of the layers that score entities of a type and of those in shadow, in the order that
-// they would have if all of them scored: sums of the same numbers in another order may differ.
+// together returns the outcomes of the layers that score entities of a type and of those in shadow, in the order in
+// which they would run if all of them scored: the order of its terms can change a sum.
 func (l *Lineup) together(t entity.Type, live, shadow []Outcome) []Outcome {
 	all := make([]Outcome, 0, len(live)+len(shadow))
 	before := l.shadow[t]

@@ -2,8 +2,8 @@ package check
 
 import "errors"
 
-// Once makes a request repeatable. The ledger records one of an account's requests with the same key within 24 hours,
-// and keeps its answer for the others.
+// Once makes a request safe to repeat. The ledger records one of an account's requests with the same key within 24
+// hours, and keeps its answer for the others.
 type Once struct {
 	Key     string                // chosen by the caller
 	Request []byte                // hash of the request; a key belongs to one request

@@ -40,9 +40,9 @@ func (o Override) over(f Fused) *Override {
 	return &o
 }
 
-// hold moves the score into the band of the override's verdict, unless it is there already, and says so first. The
-// layers' signals stay as reasons for and against. The threat is the one that the layers found, so a block against
-// their findings names none.
+// hold moves the score into the band of the override's verdict, unless it is there already, and puts a signal about the
+// override first. The layers' signals remain as reasons for and against. A block keeps the threat that the layers
+// found; it has none if they would have allowed the entity.
 func (o *Override) hold(f Fused, bands Bands, outcomes []Outcome) Fused {
 	f.Verdict = o.Verdict
 	if o.Verdict == Block {

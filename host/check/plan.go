@@ -66,9 +66,9 @@ type Caller struct {
 	Network netip.Prefix  // of the client: a /24 or /48; the zero Prefix if it is unknown
 }
 
-// Share names whose turns the caller's checks take on a busy host: those of the account or, for a free key, of its
-// network, because anybody can open many free accounts. Callers without a key take those of one account, in which their
-// networks take turns.
+// Share names the account or network whose turns the caller's checks take on a busy host. It is the account or, for a
+// free key, its network, because anybody can open many free accounts. Callers without a key share the turns of one
+// account, in which their networks take turns.
 func (c Caller) Share() string {
 	switch {
 	case c.Plan.Cents > 0 || !c.Network.IsValid():

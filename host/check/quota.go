@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// spentQuotas remembers which accounts the ledger has refused because of their quota, so that its further checks cost
-// neither lookups nor layers. Only the ledger decides: an answer counts for a second, and only for the account's plan,
-// quota and month of that answer. The zero value is ready for use.
+// spentQuotas remembers which accounts the ledger has refused because of their quota, so that their further checks need
+// neither lookups nor layers. Only the ledger decides: its answer counts for a second, and only while the account's
+// plan, quota and month are the same. The zero value is ready for use.
 type spentQuotas struct {
 	mu       sync.Mutex
 	accounts map[string]spentQuota
@@ -23,7 +23,7 @@ type spentQuota struct {
 
 const (
 	spentTime   = time.Second
-	maxAccounts = 10_000 // more are forgotten together
+	maxAccounts = 10_000 // if there are more, all are forgotten
 )
 
 // Spent returns a *QuotaError if the ledger has just refused the account's checks because of its quota, and would
