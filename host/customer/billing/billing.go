@@ -38,15 +38,15 @@ func (s Status) Serves() bool { return s == Active || s == PastDue }
 // Live reports whether a subscription in this status was paid and has not ended. An account has at most one.
 func (s Status) Live() bool { return s != Incomplete && s != Canceled }
 
-// Subscription is a subscription as the provider has it, and as it is stored (contract section 2.5).
+// Subscription is a subscription as reported by the provider, and as stored (contract section 2.5).
 type Subscription struct {
 	ID        string
 	Account   string // "" until its checkout is paid
 	Provider  string
-	Checkout  string // that created it; "" if unknown. It is not stored
+	Checkout  string // the checkout that created it; "" if unknown. It is not stored
 	Customer  string
-	Plan      string // that is served, because it was paid last; "" if the provider does not know it
-	NextPlan  string // that begins at PaidUntil or EndsAt; "" if the customer chose none
+	Plan      string // the plan that is served, because it was paid last; "" if the provider does not know it
+	NextPlan  string // the plan that begins at PaidUntil or EndsAt; "" if the customer chose none
 	Status    Status
 	PaidUntil time.Time // the end of the period that was paid last
 	EndsAt    time.Time // when a cancelled subscription ends; zero if it is not cancelled
@@ -111,10 +111,10 @@ type Accounts interface {
 	// PollPage returns the page of the session's unpaid checkout, or "" if there is none or it was returned within the
 	// interval.
 	PollPage(ctx context.Context, session [32]byte, every time.Duration) (page string, err error)
-	// Decline stores that a card was declined. If as many as most were since then, of the card or of the customer's
-	// account or browser, it returns the customer's open pages.
+	// Decline stores that a card was declined. If the card, or the customer's account or browser, has at least most
+	// declines since then, it returns the customer's open pages.
 	Decline(ctx context.Context, d Decline, since time.Time, most int) (pages []string, err error)
-	// Declined returns when the nth newest decline of a checkout's account or browser was; zero: there are fewer.
+	// Declined returns the time of the nth newest decline of a checkout's account or browser; zero if there are fewer.
 	Declined(ctx context.Context, checkout string, n int64) (time.Time, error)
 	// Apply reads a subscription at the provider and stores it with its consequences in one transaction: the account of
 	// a new customer, the plan, the quota, and whether the keys work. It reads again if the stored subscription changes
@@ -171,14 +171,14 @@ type Events interface {
 	Event(body []byte, signature string) (Event, error)
 }
 
-// Event is what an event is about: one of both, or nothing that matters.
+// Event is the subject of an event: a subscription or a decline, or neither if the event does not matter.
 type Event struct {
 	Subscription string // its id
 	Decline      *Decline
 }
 
 // Receive reads the subscription that an event is about, or stores the decline. Events may arrive repeatedly, late and
-// in any order. It fails with ErrSignature, or because of the provider, the database or a refund, after which the
+// in any order. Receive fails with ErrSignature, or because of the provider, the database or a refund; then the
 // provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
@@ -237,7 +237,7 @@ func (b *Billing) refund(ctx context.Context, subscription string) error {
 		if err2 == nil {
 			err2 = b.Accounts.Refunded(ctx, s.ID)
 		}
-		err = errors.Join(err, err2) // a refund that fails must not keep others waiting
+		err = errors.Join(err, err2) // a failed refund must not delay the others
 	}
 	return err
 }
@@ -282,7 +282,7 @@ type Usage struct {
 	ResetAt time.Time // the first instant of the next calendar month, UTC
 }
 
-// Quote is what a change of plan means.
+// Quote describes the effect of a change of plan.
 type Quote struct {
 	Plan    check.Plan
 	Current Subscription
@@ -290,7 +290,7 @@ type Quote struct {
 	From    time.Time // when the plan changes; zero: at once
 }
 
-// Quote returns what a change of an account's plan means. It fails like ChangePlan.
+// Quote returns the effect of changing an account's plan. It fails like ChangePlan.
 func (b *Billing) Quote(ctx context.Context, account, plan string) (Quote, error) {
 	offer, ok := OfferOf(plan)
 	if !ok {
@@ -317,9 +317,8 @@ func (s Subscription) raises(o check.Plan) bool {
 }
 
 // ChangePlan moves an account's subscription to another plan. Its keys stay the same. A dearer plan begins at once,
-// when it is paid; a cheaper one at the end of the paid period. The served plan reverts an earlier choice or a
-// cancellation.
-// It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale, ErrDue, ErrUnavailable or an *UnpaidError.
+// when it is paid; a cheaper one at the end of the paid period. Choosing the served plan reverts an earlier choice or a
+// cancellation. It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale, ErrDue, ErrUnavailable or an *UnpaidError.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)
 	if !ok {

@@ -18,8 +18,8 @@ const (
 	// late.
 	ClaimLife = 7 * 24 * time.Hour
 
-	// MaxDeclines is how many cards of an account or browser, and how often one card, may be declined within
-	// DeclineWindow. Then no further one can be tried. Whoever tests stolen cards has hundreds of them.
+	// MaxDeclines limits the declined cards of an account or browser, and the declines of one card, within
+	// DeclineWindow. Then no further card can be tried. People who test stolen cards have hundreds of them.
 	MaxDeclines = 5
 	// DeclineWindow is how long a declined card counts.
 	DeclineWindow = 24 * time.Hour
@@ -40,8 +40,8 @@ type Checkout struct {
 	Account  string   // the account whose plan changes; "" for a new customer
 	Plan     string
 	Provider string
-	Paid     bool       // already when it begins: the plan is free
-	At       time.Time  // when it begins; after a pause if it is in the future
+	Paid     bool       // set from the beginning if the plan is free
+	At       time.Time  // when it begins; in the future after a pause
 	Tabs     [][32]byte // sessions of the browser's earlier checkouts; empty if there is an account
 }
 
@@ -53,7 +53,7 @@ type Claim struct {
 	KeyID   string
 	Hint    string // of the key, see apikey.Hint
 	Upgrade bool   // an existing account's plan changed; its keys stay the same
-	Ended   bool   // the subscription has already ended: the key does not work until another one serves
+	Ended   bool   // the subscription has already ended: the key does not work until another one is active
 
 	Refunded bool // the payment is returned without a key, because the account was already subscribed
 }
@@ -62,7 +62,7 @@ type Claim struct {
 type Page struct {
 	ID       string // "" if it cannot be closed
 	URL      string
-	Customer string // whom the provider's reports of declined cards name
+	Customer string // the customer whom the provider's reports of declined cards name
 }
 
 // Pages is implemented by providers whose pages stay open until they are paid or closed.
@@ -79,13 +79,13 @@ type Session struct {
 	URL   string // where to send the browser
 }
 
-// Order is a customer's wish to subscribe.
+// Order is a customer's request to subscribe.
 type Order struct {
 	Plan     string
 	Account  string   // "" for a new customer
 	Tabs     []string // the tokens of checkouts that the browser began earlier
 	ReturnTo string   // the URL for the browser once it has paid
-	CancelTo string   // and if it has not
+	CancelTo string   // the URL for the browser if it has not paid
 
 	Pause time.Duration // before the key of a free plan is issued
 }
@@ -126,7 +126,7 @@ func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 	if c.Paid {
 		return Session{Token: token, URL: o.ReturnTo}, nil
 	}
-	// One page at a time: a card tester gets no second one, and nobody pays twice.
+	// One page at a time, so that a card tester cannot use a second one, and nobody pays twice.
 	if paid, err := b.closeOthers(ctx, c.ID); err != nil {
 		return Session{}, fmt.Errorf("closing other checkouts: %w", err)
 	} else if paid {
@@ -145,7 +145,7 @@ func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
 	return Session{Token: token, URL: page.URL}, nil
 }
 
-// pollInterval is how often the provider is asked whether a checkout was paid, at most.
+// pollInterval is the minimum interval at which the provider is asked whether a checkout was paid.
 const pollInterval = 2 * time.Second
 
 // Claim issues the key of the browser's paid checkout. If the provider's event is late, it asks the provider. Further
@@ -186,7 +186,7 @@ func (b *Billing) MayTryCard(ctx context.Context, checkout string) error {
 	return err
 }
 
-// Decline stores that a card was declined, and closes the customer's page if it were one of too many.
+// Decline stores that a card was declined. After too many declines, it closes the customer's open pages.
 func (b *Billing) Decline(ctx context.Context, d Decline) error {
 	open, err := b.Accounts.Decline(ctx, d, b.Now().Add(-DeclineWindow), MaxDeclines)
 	if err == nil {

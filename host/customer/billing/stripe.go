@@ -36,8 +36,8 @@ var (
 // stripeTimeout limits one attempt of a call; the caller's context limits all attempts together.
 const stripeTimeout = 20 * time.Second
 
-// stripeRate is how many calls a host makes in a second, at most; the others wait. Stripe refuses more than 25 in test
-// mode, so a visitor who begins checkouts or reloads pages could otherwise keep payments from being read.
+// stripeRate is the maximum number of calls that a host makes in a second; further calls wait. Stripe refuses more than
+// 25 in test mode, so a visitor who begins checkouts or reloads pages could otherwise delay the reading of payments.
 const stripeRate = 20
 
 // paced sends calls at a limited rate.
@@ -54,7 +54,7 @@ func (p *paced) RoundTrip(r *http.Request) (*http.Response, error) {
 const (
 	metaCheckout = "assay_checkout" // the id of its checkout
 	// The plan that is served until the end of the current period, and that end: the price in Stripe is already that of
-	// the cheaper plan that follows. Stripe's schedules would do the same, but bar the customer from cancelling.
+	// the cheaper plan that follows. Stripe's schedules would do the same, but keep the customer from cancelling.
 	metaKeeps = "assay_keeps"
 	metaThen  = "assay_then" // the plan of the account after the subscription has ended
 )
@@ -85,8 +85,8 @@ func (*Stripe) Name() string { return "stripe" }
 // Test implements Provider.
 func (s *Stripe) Test() bool { return s.test }
 
-// Checkout implements Provider. Repeated calls for a checkout return the same page. Its customer exists before, because
-// Stripe's report of a declined card names nothing else that leads to the checkout.
+// Checkout implements Provider. Repeated calls for a checkout return the same page. Its customer is created first,
+// because Stripe's report of a declined card refers to the checkout only by its customer.
 func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (Page, error) {
 	offer, ok := OfferOf(c.Plan)
 	if !ok {
@@ -120,7 +120,7 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	if s.Tax {
 		p.AutomaticTax = &stripe.CheckoutSessionCreateAutomaticTaxParams{Enabled: stripe.Bool(true)}
 		p.TaxIDCollection = &stripe.CheckoutSessionCreateTaxIDCollectionParams{Enabled: stripe.Bool(true)}
-		p.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{ // what the customer enters is kept
+		p.CustomerUpdate = &stripe.CheckoutSessionCreateCustomerUpdateParams{ // keeps what the customer enters
 			Address: stripe.String("auto"), Name: stripe.String("auto")}
 		p.BillingAddressCollection = stripe.String(stripe.CheckoutSessionBillingAddressCollectionRequired)
 	}
@@ -216,7 +216,7 @@ func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) 
 	return session.URL, nil
 }
 
-// Refund implements Provider. Stripe refuses to cancel a subscription or refund a payment twice, which is then done.
+// Refund implements Provider. It ignores refusals because a subscription or payment is already cancelled or refunded.
 func (s *Stripe) Refund(ctx context.Context, sub Subscription) error {
 	_, err := s.client.V1Subscriptions.Cancel(ctx, sub.ID, nil)
 	if err != nil && !isStripeError(err, stripe.ErrorCodeResourceMissing) {
@@ -271,7 +271,7 @@ func (s *Stripe) Event(body []byte, signature string) (Event, error) {
 	var object struct {
 		Object       string
 		ID           string
-		Subscription any // an id, unless Stripe was asked for more
+		Subscription any // an id, unless the whole subscription was requested from Stripe
 	}
 	if err := json.Unmarshal(e.Data.Raw, &object); err != nil {
 		return Event{}, fmt.Errorf("reading the event's object: %w", err)
@@ -286,7 +286,7 @@ func (s *Stripe) Event(body []byte, signature string) (Event, error) {
 	return Event{}, nil
 }
 
-// declined reads a charge that failed. One without a customer is none of a checkout.
+// declined reads a charge that failed. A charge without a customer does not belong to a checkout.
 func declined(raw []byte) (Event, error) {
 	var charge stripe.Charge
 	if err := json.Unmarshal(raw, &charge); err != nil {

@@ -47,14 +47,14 @@ func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) 
 	reverts := o.Name == now.Plan
 	ends := !now.EndsAt.IsZero()
 	switch {
-	case err != nil || reverts && !ends && now.NextPlan == "": // perhaps it is repeated
+	case err != nil || reverts && !ends && now.NextPlan == "": // the call may be a repeated one
 		return now, err
 	case o.Cents == 0:
 		return s.endWithPeriod(ctx, now, o.Name)
 	case !reverts && now.Status != Active:
 		return now, ErrDue
 	case now.raises(o) && !ends && now.NextPlan != "":
-		// What is left of the plan that was paid is credited, not of the cheaper one that would follow.
+		// Credit the rest of the plan that was paid, not of the cheaper one that would follow.
 		paid, _ := OfferOf(now.Plan)
 		if now, err = s.Change(ctx, now, paid); err != nil {
 			return now, err
@@ -92,7 +92,7 @@ func (s *Stripe) Cancel(ctx context.Context, stored Subscription) (Subscription,
 	return s.endWithPeriod(ctx, now, "")
 }
 
-// endWithPeriod ends a subscription with the period that is paid, which may have ended.
+// endWithPeriod ends a subscription at the end of the paid period, which may have passed.
 func (s *Stripe) endWithPeriod(ctx context.Context, now Subscription, then string) (Subscription, error) {
 	ending, err := s.update(ctx, now, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(true),
 		Metadata: map[string]string{metaThen: then}})

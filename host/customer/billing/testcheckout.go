@@ -51,7 +51,7 @@ type Card struct {
 	Name   string
 }
 
-// Shown returns what a page may show again: not what could be a real card.
+// Shown returns the card without data that could be a real card's, so that a page may show it again.
 func (c Card) Shown() Card {
 	if _, known := testCards[c.digits()]; !known {
 		c.Number, c.CVC = "", ""
@@ -165,7 +165,7 @@ func (t *TestCheckout) Read(_ context.Context, s Subscription) (Subscription, er
 	return s, nil
 }
 
-// Due implements Provider: the price of a month without what is left of the one that was paid.
+// Due implements Provider: a month's price minus the rest of the paid period.
 func (t *TestCheckout) Due(_ context.Context, s Subscription, o check.Plan) (int64, error) {
 	if t.Closed {
 		return 0, ErrNotForSale

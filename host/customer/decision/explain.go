@@ -20,7 +20,7 @@ import (
 type Explanation struct {
 	Check
 	Text []string `json:"text"` // the explanation, a paragraph each
-	// DecidedBy is the result under the lineup that decided; null if it cannot be loaded. Today is that under the
+	// DecidedBy is the result under the lineup that decided; null if it cannot be loaded. Today is the result under the
 	// lineup in force. Both use the same facts.
 	DecidedBy *Scoring `json:"decided_by"`
 	Today     *Scoring `json:"today"`
@@ -133,7 +133,7 @@ func (x *Explainer) again(ctx context.Context, account string, revision int64, n
 	return then, looked, err
 }
 
-// newScoring takes a score apart. The signals of a layer share its contribution by their points.
+// newScoring splits a score into its parts. The signals of a layer share its contribution by their points.
 func newScoring(revision int64, f check.Fused, layers []check.Outcome, terms *check.Terms, unknown []string) *Scoring {
 	if terms == nil { // no layer scores this type
 		terms = &check.Terms{}

@@ -50,7 +50,7 @@ type Case struct {
 	Reviewer  string `json:"reviewer"` // "" until a person takes the review
 }
 
-// Settled is a settled review of which the account's owner is to be told.
+// Settled is a settled review, about which the account's owner is to be notified.
 type Settled struct {
 	Ref, AccountID string
 	SettledAt      time.Time

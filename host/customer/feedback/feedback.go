@@ -1,6 +1,6 @@
 // Package feedback accepts customers' labels of checked entities: fraud or legitimate. A label is the account's vote in
-// the reputation graph. With the checked value, which is not kept, the entity is scored again, so that signals can be
-// measured and weights fitted. Package store keeps the labels.
+// the reputation graph. If the checked value is sent with it, the entity is scored again, so that signals can be
+// measured and weights fitted; the value is not kept. Package store keeps the labels.
 package feedback
 
 import (
@@ -88,7 +88,7 @@ type Store interface {
 	// entity. If layers is nil, it keeps those of the earlier report.
 	KeepFeedback(ctx context.Context, c check.Caller, r Report, layers []Layer) (*Kept, error)
 	// RevokeFeedback deletes the feedback on a check. If the account reported the same entity before, its latest
-	// remaining report is its vote again. It succeeds if nothing is kept.
+	// remaining report is its vote again. RevokeFeedback succeeds if there is no feedback.
 	RevokeFeedback(ctx context.Context, c check.Caller, ref string) error
 }
 
@@ -98,7 +98,7 @@ type Scorer interface {
 	Rescore(ctx context.Context, c check.Caller, e entity.Entity) (*check.Record, error)
 }
 
-// Desk takes feedback.
+// Desk accepts feedback.
 type Desk struct {
 	Store  Store
 	Scorer Scorer

@@ -25,7 +25,7 @@ type Source interface {
 
 // Changes is a Source's state at one moment.
 type Changes struct {
-	Last     int64              // the number of the latest change of any account; less than since: the source went back
+	Last     int64              // the number of the latest change; if it is less than since, the source went back
 	Accounts map[string][]Entry // all entries of each account that changed
 }
 
@@ -101,14 +101,14 @@ func (x *Index) Run(ctx context.Context) {
 	}
 }
 
-// Load reads what changed, at first and after each reloadInterval everything. Calls must not overlap.
+// Load reads the changes, or everything at first and after each reloadInterval. Calls must not overlap.
 func (x *Index) Load(ctx context.Context) error {
 	current := x.loaded.Load()
 	if current == nil {
 		if err := x.read(ctx, 0); err != nil || !x.old() {
 			return err
 		}
-		current = x.loaded.Load() // it took so long that changes follow
+		current = x.loaded.Load() // reading took so long that it needs the changes since
 	} else if x.host().Sub(x.reloaded) >= reloadInterval {
 		bounded, cancel := context.WithTimeout(ctx, reloadTimeout)
 		defer cancel()
@@ -121,7 +121,7 @@ func (x *Index) Load(ctx context.Context) error {
 	return x.read(ctx, current.last)
 }
 
-// read reads what changed after a change; 0: everything.
+// read reads the changes after the one with the given number, or everything if it is 0.
 func (x *Index) read(ctx context.Context, since int64) error {
 	asked := x.host()
 	if since == 0 {
@@ -225,7 +225,7 @@ func (x *Index) Size() (n int) {
 }
 
 // Find implements check.Overrides. The most specific of an account's overrides counts, and the most specific of those
-// for all. The account's takes precedence, except over an operator's block.
+// for all accounts. The account's override takes precedence, except over an operator's block.
 func (x *Index) Find(account string, e entity.Entity) (*check.Override, error) {
 	s := x.loaded.Load()
 	if s == nil {

@@ -17,7 +17,7 @@ import (
 	"assay/host/entity"
 )
 
-// Kind is what an override covers. Kinds have the names of the API's fields.
+// Kind is a kind of target. Kinds have the names of the API's fields.
 type Kind string
 
 // The kinds: a single value of each type of entity, and three groups.
@@ -34,7 +34,7 @@ const (
 // Kinds returns all kinds in order of precedence, most specific first.
 func Kinds() []Kind { return []Kind{Domain, Email, Phone, IBAN, Range, Registrable, Bank} }
 
-// Target is what an override covers.
+// Target is the value or the group of values that an override covers.
 type Target struct {
 	Kind  Kind
 	Value string // normalised
@@ -59,8 +59,8 @@ func ParseTarget(kind Kind, raw, country string) (t Target, err error) {
 	return t, err
 }
 
-// Subject returns the entity that the override is personal data of, so that erasing the entity removes the override. A
-// range or a bank has none.
+// Subject returns the entity whose personal data the override is: erasing the entity removes the override. Ranges and
+// banks have none.
 func (t Target) Subject() (of entity.Type, value string, ok bool) {
 	switch t.Kind {
 	case Range, Bank:
@@ -125,7 +125,7 @@ type Wanted struct {
 	Reason    string
 	Author    string // who added it; if empty for an account, the API key
 	ExpiresAt time.Time
-	Edits     string // the id of the account's override whose target it takes, instead of Target; "": none
+	Edits     string // the id of the account's override whose target it takes over, instead of Target; "": none
 }
 
 // Validate returns an *entity.InvalidError that names the first invalid field.
@@ -191,7 +191,7 @@ type Entry struct {
 	MAC          []byte // over all other columns
 }
 
-// Keys are the secrets that are needed to make or guess an override.
+// Keys are the secrets needed to make or guess an override.
 type Keys struct {
 	Targets []byte // HMAC key of Entry.Match
 	Rows    []byte // HMAC key of Entry.MAC

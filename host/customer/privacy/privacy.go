@@ -24,8 +24,8 @@ type Selector struct {
 	Entity  *entity.Entity // the subject itself
 }
 
-// ParseSelector parses what a field of a request names: a subject, the ref of a check, or an entity of a type.
-// The error is an *entity.InvalidError.
+// ParseSelector parses a field of a request that names a subject, a check's reference, or an entity of a type. The
+// error is an *entity.InvalidError.
 func ParseSelector(field, text, country string) (s Selector, err error) {
 	switch field {
 	case "subject":

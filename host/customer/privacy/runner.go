@@ -16,15 +16,15 @@ type Work interface {
 
 // Queue holds the requests in the background.
 type Queue interface {
-	// ClaimRequest returns a request that no host works on, or nil if there is none: that of the account whose requests
-	// nobody has worked on for the longest time. A request can be claimed again some seconds after the last step.
+	// ClaimRequest returns a request that no host works on, from the account whose requests have waited longest for a
+	// host, or nil if there is none. A request can be claimed again some seconds after the last step.
 	ClaimRequest(ctx context.Context) (Work, error)
 }
 
 // Runner works on requests in the background, one at a time. It rests after each step, so that checks are not delayed.
 type Runner struct {
 	Queue  Queue
-	Every  func() time.Duration // between two looks into an empty queue; at most the delay of a request
+	Every  func() time.Duration // between two polls of an empty queue; the maximum delay of a request
 	Late   func() time.Duration // by how much the batch of checks in progress is late; nil: never late
 	Logger *slog.Logger
 }

@@ -23,7 +23,7 @@ type Config struct {
 	Resolver *net.Resolver  // nil: the system's name servers
 	Roots    *x509.CertPool // nil: the system's
 	Logger   *slog.Logger
-	// Turn returns how long a host waits that looks into the queue in turns with others; nil: there is one.
+	// Turn returns the time between polls of this host if several hosts take turns; nil: there is one host.
 	Turn func(time.Duration) time.Duration
 	// called after each attempt with its outcome and start delay; must not block; may be nil
 	Observed func(o Outcome, late time.Duration)

@@ -21,10 +21,10 @@ type Endpoint struct {
 	Failed     int `json:"failed"`
 	Resendable int `json:"resendable"` // failed, with their content
 
-	OldSecretUntil *time.Time `json:"old_secret_until"` // when the new secret begins to sign; null: it does
+	OldSecretUntil *time.Time `json:"old_secret_until"` // when the new secret begins to sign; null: it signs already
 }
 
-// Notice is what the owner of an endpoint is to be told: that it was disabled, or that it answers again.
+// Notice tells the owner of an endpoint that it was disabled, or that it answers again.
 type Notice struct {
 	AccountID string
 	Disabled  bool

@@ -97,8 +97,8 @@ func parseHost(text string) (string, error) {
 	return host, nil
 }
 
-// CheckURL reports why a call of a URL returned by ParseURL would be refused, as far as this is known without DNS. It
-// gives early feedback only: every address is checked again when it is dialled. If any networks are allowed, names are
+// CheckURL reports why the Guard would refuse a URL returned by ParseURL, as far as this is known without DNS. It gives
+// early feedback only: every address is checked again when it is dialled. If any networks are allowed, names are
 // accepted, because they may resolve to those networks. Errors begin with "url: " and explain the reason to the
 // customer.
 func (g *Guard) CheckURL(text string) error {

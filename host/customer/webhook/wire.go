@@ -90,8 +90,8 @@ func responseHeader(r *http.Response) string {
 	return b.String()
 }
 
-// writeField writes a field of a header. A signature is shortened, because with the body it would be proof to any
-// receiver.
+// writeField writes a field of a header. It shortens a signature, because a receiver would accept the body with the
+// whole one.
 func writeField(b *strings.Builder, name, value string) {
 	switch {
 	case isSignature(name):
