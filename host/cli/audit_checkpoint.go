@@ -17,10 +17,10 @@ type auditCheckpointCmd struct{ terminal.Output }
 
 // Run brings the trees up to date, as a host does, and prints the newest checkpoints.
 func (cmd *auditCheckpointCmd) Run(ctx context.Context, s *installation.Session) error {
-	// Without a directory, whose files belong to the host.
+	// There is no directory, because its files belong to the host.
 	keeper := &auditlog.Keeper{Store: s.Store, Signer: s.Store.Signer(), Logger: installation.QuietLog(s.Terminal)}
 	var damaged error
-	if keeper.Signer.Ready(audit.Checkpoints) == nil { // else hosts sign, and the newest are seconds old
+	if keeper.Signer.Ready(audit.Checkpoints) == nil { // otherwise hosts sign, and the newest are seconds old
 		damaged = keeper.SignHeads(ctx)
 	}
 	trees, err := s.Store.Trees(ctx)

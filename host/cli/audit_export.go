@@ -65,7 +65,7 @@ func (cmd *auditExportCmd) export(ctx context.Context, log store.AuditLog, key a
 	if target, err := filepath.EvalSymlinks(cmd.File); err == nil {
 		cmd.File = target
 	}
-	// A file with the given name is always whole.
+	// The file with the given name must always be complete.
 	f, err := os.CreateTemp(filepath.Dir(cmd.File), filepath.Base(cmd.File)+".*.new")
 	if err != nil {
 		return err

@@ -48,9 +48,9 @@ func (cmd *auditLossCmd) Run(ctx context.Context, c *installation.Command) error
 	return s.Show(result, func() error { result.print(s.Terminal); return nil })
 }
 
-// acceptLosses signs and records the acceptance of losses, in every chain: a database goes back as a whole, and hosts
-// remember checks only. If it is interrupted, the next call accepts them in every chain again: the chains with losses
-// come last.
+// acceptLosses signs and records the acceptance of losses in every chain, because a database is restored as a whole,
+// and hosts remember only checks. If it is interrupted, the next call accepts them in every chain again, because the
+// chains with losses come last.
 func acceptLosses(ctx context.Context, s *store.Store, losses []store.FoundLoss, reason string) (map[int]int64, error) {
 	records := map[int]int64{}
 	if len(losses) == 0 {

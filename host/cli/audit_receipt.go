@@ -68,13 +68,13 @@ func (cmd *auditReceiptCmd) Run(ctx context.Context, t *terminal.Terminal) error
 // fetchLimit bounds a file of a log, in bytes. A full tile has 8 KiB.
 const fetchLimit = 64 << 10
 
-// compareReceipt compares a receipt with a service's public log of today.
+// compareReceipt compares a receipt with the current public log of a service.
 func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, chain int, url string) (
 	receipt.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base := fmt.Sprintf("%s/audit/%d/", strings.TrimRight(url, "/"), chain)
-	keys, err := fetch(ctx, base+"keys", fetchLimit) // those after the receipt, too
+	keys, err := fetch(ctx, base+"keys", fetchLimit) // including keys introduced after the receipt
 	if err != nil {
 		return receipt.Result{}, err
 	}
@@ -102,7 +102,7 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	return r.Compare(key, string(checkpoint), read, time.Now())
 }
 
-// fetch returns the first bytes, up to a limit, of what a URL responds with.
+// fetch returns the first bytes, up to a limit, of the response from a URL.
 func fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

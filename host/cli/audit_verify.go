@@ -91,7 +91,7 @@ func VerifyAudit(
 	return reports, errors.Join(broken, auditlog.RequireSigned(reports, b.Store.Now()), wrong, altered), err
 }
 
-// readCheckpoints reads files of checkpoints. Each that the command line names must have some, and be whole.
+// readCheckpoints reads files of checkpoints. Files that the command line names must have checkpoints and no damage.
 func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public) (
 	*auditlog.Checkpoints, error) {
 	checkpoints := auditlog.ReadCheckpoints(files, key)
@@ -105,7 +105,7 @@ func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public) (
 	return checkpoints, nil
 }
 
-// requireCosigned returns what the witnesses that the command line names did not cosign.
+// requireCosigned returns an error for records that a witness from the command line should have cosigned but did not.
 func (cmd *auditVerifyCmd) requireCosigned(ctx context.Context, log auditlog.Log, key audit.Public,
 	reports []auditlog.Report, now time.Time) (missing, err error) {
 	var witnesses []witness.Verifier
@@ -119,7 +119,7 @@ func (cmd *auditVerifyCmd) requireCosigned(ctx context.Context, log auditlog.Log
 	return auditlog.RequireCosigned(ctx, log, key, witnesses, reports, now)
 }
 
-// showReports prints those of valid chains, and returns what is broken.
+// showReports prints the reports of valid chains, and returns broken.
 func showReports(t *terminal.Terminal, reports []auditlog.Report, broken error) error {
 	return errors.Join(broken, t.Show(reports, func() error {
 		for _, r := range reports {
@@ -162,7 +162,7 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Com
 	return showReports(c.Terminal, reports, broken)
 }
 
-// follow returns the key with the later keys of the log, which the checkpoints may have been signed with.
+// follow returns the key with the later keys of the log, because these may have signed the checkpoints.
 func (cmd *auditVerifyCmd) follow(ctx context.Context, cfg *installation.Config, key audit.Public) (
 	audit.Public, error) {
 	err := cmd.read(ctx, cfg, func(ctx context.Context, log auditlog.Log, _ time.Time) error {

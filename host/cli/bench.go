@@ -58,7 +58,7 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 	if _, err := own.CreateInstallation(); err != nil {
 		return err
 	}
-	// Built before Postgres starts, and then in the hosts' cache.
+	// Build the layers before Postgres starts. Hosts then find them in their cache.
 	if modules, err := installation.BuiltInLayers(ctx, &own, t); err != nil || len(modules) == 0 {
 		return cmp.Or(err, installation.ErrNoBuiltIn)
 	}
@@ -91,10 +91,10 @@ func (cmd *benchCmd) run(ctx context.Context, dir string, b *installation.Backen
 	return t.Show(report, func() error { return cmd.print(t, report) })
 }
 
-// duration is that of each measurement.
+// duration returns the duration of each measurement.
 func (cmd *benchCmd) duration() time.Duration { return time.Duration(cmd.Seconds) * time.Second }
 
-// target returns what is sent to a host.
+// target returns the requests to send to a host.
 func (cmd *benchCmd) target(url string) bench.Target {
 	return bench.Target{URL: url + "/api/check", Keys: cmd.keys, Bodies: bench.Bodies(4096)}
 }

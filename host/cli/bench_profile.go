@@ -27,8 +27,8 @@ type costReport struct {
 	order       []string           // of Parts, largest first
 }
 
-// profile measures the processor time of a check, by part of the host, with 64 and with 256 connections. Every check is
-// of another domain.
+// profile measures the processor time of a check, by part of the host, with 64 and with 256 connections. Each check is
+// of a different domain.
 func (cmd *benchCmd) profile(ctx context.Context, dir string, t *terminal.Terminal) error {
 	var reports []costReport
 	for _, connections := range []int{64, 256} {
@@ -76,7 +76,7 @@ func readProcessorTimes(dir string, host int) (p processorTimes, err error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// maxProfile bounds a profile, in bytes, far above what one has.
+// maxProfile limits a profile, in bytes, and is far above the usual size.
 const maxProfile = 64 << 20
 
 func (cmd *benchCmd) cost(ctx context.Context, dir string, connections int) (r costReport, err error) {

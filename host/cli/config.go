@@ -143,7 +143,7 @@ func textOf(value reflect.Value) string {
 	return fmt.Sprint(value.Interface())
 }
 
-// split returns the errors of which an error was joined.
+// split returns the errors that were joined in an error.
 func split(err error) []error {
 	if err == nil {
 		return nil

@@ -26,7 +26,7 @@ type databaseDistributeCmd struct {
 // one fails.
 //
 // It is the only command that migrates the database: it runs after an upgrade while no host does, and a host must not
-// use the new tables before they are distributed. A dry run does not.
+// use the new tables before they are distributed. A dry run migrates nothing.
 func (cmd *databaseDistributeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
 	schema := store.MigrateSchema
 	if cmd.DryRun {

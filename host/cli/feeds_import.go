@@ -167,7 +167,7 @@ func openSource(ctx context.Context, cfg *installation.Config, from string) (*fe
 
 func isURL(from string) bool { return strings.Contains(from, "://") }
 
-// itemName returns what the number of a malformed item counts.
+// itemName returns the kind of item that the number of a malformed item counts.
 func itemName(format feed.Format) string {
 	switch format {
 	case feed.JSON, feed.MISP, feed.STIX:
@@ -192,7 +192,7 @@ func (cmd *feedsImportCmd) list(format feed.Format, now time.Time) feed.List {
 	return l
 }
 
-// showImport prints what became of a list that was read.
+// showImport prints the result of reading a list.
 func showImport(t *terminal.Terminal, name string, kind feed.Kind, r feed.Report, change feed.Change,
 	took time.Duration) error {
 	out := importResult{

@@ -19,8 +19,8 @@ func printHelp(_ kong.HelpOptions, ctx *kong.Context) error {
 	return helpPage(cmp.Or(ctx.Selected(), ctx.Model.Node)).write(ctx.Stdout)
 }
 
-// helpPage returns the page about a command, or the first page for the program itself. Settings have pages of their
-// own, because all commands have them.
+// helpPage returns the page about a command, or the first page for the program itself. Settings have their own pages,
+// because all commands have them.
 func helpPage(node *kong.Node) *page {
 	p := &page{}
 	if node.Parent == nil {
@@ -97,7 +97,7 @@ func settingsPage(app *kong.Node, topic string) (*page, error) {
 	return nil, fmt.Errorf("there is no topic %q of settings, but there are %s", topic, strings.Join(names, ", "))
 }
 
-// settingTopics returns the settings by topic. One without a group has that of the setting before it.
+// settingTopics returns the settings by topic. A setting without a group has the topic of the setting before it.
 func settingTopics(app *kong.Node) (topics []group[*kong.Flag]) {
 	for _, f := range settingsOf(app) {
 		title := "general"
@@ -111,8 +111,8 @@ func settingTopics(app *kong.Node) (topics []group[*kong.Flag]) {
 	return topics
 }
 
-// settingLine describes a setting in a line, by the first sentence of its help text. A flag that is not named like its
-// variable is named too.
+// settingLine describes a setting in a line, by the first sentence of its help text. It also names the flag if that is
+// not named like its variable.
 func settingLine(f *kong.Flag) string {
 	line := firstSentence(f.Help)
 	if "ASSAY_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) != f.Envs[0] {
@@ -121,7 +121,7 @@ func settingLine(f *kong.Flag) string {
 	return line
 }
 
-// settingDefault returns what a setting is by default, which its help text says if it is not a fixed value.
+// settingDefault returns a setting's default or, if that is not a fixed value, how the help text describes it.
 func settingDefault(f *kong.Flag) string {
 	_, text, _ := strings.Cut(f.Help, "Default: ")
 	return cmp.Or(f.Default, strings.TrimSuffix(text, "."))
@@ -216,8 +216,8 @@ func (p *page) section(title string, rows [][2]string) {
 	p.rows(rows, 0)
 }
 
-// rows adds rows of two columns, of which the first has the given width; 0 is that of its longest cell that fits. A
-// longer cell has a line of its own.
+// rows adds rows of two columns. The first has the given width, or that of its longest cell that fits if width is 0. A
+// longer cell has a line to itself.
 func (p *page) rows(rows [][2]string, width int) {
 	if width == 0 {
 		const widest = 36
@@ -262,7 +262,7 @@ func Wrap(text string, columns int) []string {
 	return lines
 }
 
-// reportMisuse reports a command line that cannot be parsed, and which page of help is about it.
+// reportMisuse reports a command line that cannot be parsed, and names the page of help about it.
 func reportMisuse(w io.Writer, s *settings, err error) {
 	see := "'assay --help'"
 	var misused *kong.ParseError

@@ -330,7 +330,7 @@ var helpTexts = kong.Vars{
 	"audit_checkpoints": "Files of signed checkpoints to verify against (default: those in the data directory).",
 }
 
-// defaultRates returns the rates that are in force without a setting, those of plans first.
+// defaultRates returns the default rates, those of plans first.
 func defaultRates() string {
 	rates := installation.DefaultRates()
 	var all []string

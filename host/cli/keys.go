@@ -65,7 +65,7 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, s *installation.Session) erro
 	if err != nil {
 		return err
 	}
-	name := "free" // kong takes a default for a flag that is set
+	name := "free" // no default of the flag: kong would count it as set
 	if cmd.Plan != nil {
 		name = *cmd.Plan
 	}

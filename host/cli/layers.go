@@ -106,13 +106,13 @@ type shownLayer struct {
 	Signals []shownSignal `json:"signals"`
 }
 
-// shownSignal is a signal of a layer, and how it fared with the values that customers labelled.
+// shownSignal is a signal of a layer, and its results for the values that customers labelled.
 type shownSignal struct {
 	registry.SignalText
 	Fraud      int           `json:"fraud"`
 	Legitimate int           `json:"legitimate"`
-	HitRate    eval.Number   `json:"hit_rate"`  // share of the values that it was raised for; null without labels
-	Precision  eval.Number   `json:"precision"` // share of fraud among them; null if there are none
+	HitRate    eval.Number   `json:"hit_rate"`  // share of the values for which it was raised; null without labels
+	Precision  eval.Number   `json:"precision"` // share of fraud among these values; null if there are none
 	Interval   eval.Interval `json:"interval"`  // of the precision, 95%
 }
 

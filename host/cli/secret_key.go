@@ -40,15 +40,14 @@ func (cmd *secretKeyCmd) Run(t *terminal.Terminal) error {
 	return nil
 }
 
-// maxSignedText is the most input that secret sign reads, in bytes. A checkpoint has less than 200.
+// maxSignedText limits the input of secret sign, in bytes. A checkpoint has less than 200.
 const maxSignedText = 64 << 10
 
 type secretSignCmd struct {
 	File string `arg:"" help:"File of the key, as 'assay secret key' created it."`
 }
 
-// Run signs the text on the standard input, unless a key for checkpoints does not sign such texts. It needs no
-// installation.
+// Run signs the text on the standard input if keys for checkpoints sign such texts. It needs no installation.
 func (cmd *secretSignCmd) Run(t *terminal.Terminal) error {
 	seed, err := installation.ReadCheckpointKey(cmd.File)
 	if err != nil {

@@ -21,12 +21,12 @@ type secretRotateCmd struct {
 	In time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
 }
 
-// maxRotateIn bounds a mistake: no generation can take over before one that is announced.
+// maxRotateIn limits the effect of a mistake: no generation can take over before one that is announced.
 const maxRotateIn = 30 * 24 * time.Hour
 
 // Run adds a generation to the secret file, introduces its key to the audit log and lists its host's key in the trust
-// file. It continues with one that it could not introduce before: the file is written first, so that no lost key is
-// announced.
+// file. It continues with a generation that it could not introduce before: it writes the file first, so that it never
+// announces a key that is lost.
 func (cmd *secretRotateCmd) Run(ctx context.Context, c *installation.Command) error {
 	if cmd.In < 0 || cmd.In > maxRotateIn {
 		return fmt.Errorf("--in: must be 0 to %v", maxRotateIn)
@@ -104,7 +104,7 @@ func announce(ctx context.Context, s *store.Store, key ed25519.PublicKey, uses a
 	return s.KeepKeyStatement(ctx, number, statement)
 }
 
-// addTrustLine adds a line to the trust file, which stays as public as it is, unless it has it.
+// addTrustLine adds a line to the trust file unless it is there, and keeps the file's permissions.
 func addTrustLine(file, line string) error {
 	text, err := os.ReadFile(file)
 	before, missing := os.Stat(file)

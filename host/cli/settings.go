@@ -39,7 +39,7 @@ func (*cli) BeforeResolve(ctx *kong.Context, s *settings) error {
 	return err
 }
 
-// isConfigFile reports whether a flag names the file of the other settings. A flag and the environment precede it.
+// isConfigFile reports whether a flag names the file of the other settings. Flags and the environment take precedence.
 func isConfigFile(f *kong.Flag) bool {
 	return f.Target.Type() == reflect.TypeFor[installation.ConfigFile]()
 }
@@ -85,8 +85,8 @@ func (s *settings) read(file string, known []*kong.Flag) error {
 // Validate implements kong.Resolver.
 func (s *settings) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of a setting in the file, unless it is in the environment. Kong asks for no flags that are
-// on the command line.
+// Resolve returns the value of a setting in the file, unless it is in the environment. Kong does not ask for flags that
+// are on the command line.
 func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, f *kong.Flag) (any, error) {
 	if len(f.Envs) == 0 {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"assay/host/internal/terminal"
 )
 
-// witnessTimeout limits a request to a witness, and its stop.
+// witnessTimeout limits a request to a witness, and how long a witness takes to stop.
 const witnessTimeout = 10 * time.Second
 
 type witnessCmd struct {

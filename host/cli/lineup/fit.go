@@ -54,7 +54,7 @@ func (cmd *lineupFitCmd) Validate() error {
 
 // fitReport is the JSON output of `assay lineup fit`.
 type fitReport struct {
-	Lineup  registry.LineupDocument `json:"-"`       // written to a file of its own
+	Lineup  registry.LineupDocument `json:"-"`       // written to a separate file
 	Changes []registry.Change       `json:"changes"` // relative to the lineup with the old weights
 	*eval.Fit
 }
@@ -64,7 +64,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error
 	if err == nil && len(rows) == 0 && !cmd.Feedback {
 		err = measurement.ErrNoRows
 	}
-	if err == nil && cmd.Feedback { // is in the database
+	if err == nil && cmd.Feedback { // feedback is in the database
 		_, err = c.LoadInstallation()
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, c *installation.Command) error
 		Forced: rollout.Forced(cmd.Force, cmd.Reason), Reason: cmd.Reason, Above: cmd.Above})
 }
 
-// putFile puts the lineup of a file in force as a change says.
+// putFile puts the lineup of a file in force; next has the options of the change.
 func putFile(ctx context.Context, c *installation.Command, file string, next change.Change) (err error) {
 	if next.Lineup, err = readLineup(file); err != nil {
 		return err

@@ -133,7 +133,7 @@ func (m *Measurement) Run(
 	})
 }
 
-// readMeasured reads the document to measure. Without a file, it is the lineup in force.
+// readMeasured reads the document to measure: the given one or, without a file, the lineup in force.
 func readMeasured(ctx context.Context, s *installation.Backend, cfg *installation.Config, file string) (
 	*Measurement, error) {
 	_, found, err := s.Store.LastActivation(ctx)
@@ -151,7 +151,7 @@ func readMeasured(ctx context.Context, s *installation.Backend, cfg *installatio
 			return nil, err
 		}
 		m.Model.Revision, m.Document = inForce.Lineup.Revision, inForce.Document
-		m.Document.Base = inForce.Hash.String() // which a fitted lineup derives from
+		m.Document.Base = inForce.Hash.String() // a fitted lineup derives from it
 	}
 	if file != "" { // a file has no revision
 		m.Model.Revision = 0
@@ -179,7 +179,7 @@ func (m *Measurement) wire(candidate *lineup.Candidate) {
 
 // With returns a measurement of the lineup with one more layer, which is the last of the model. If the lineup has the
 // layer in another version, the plugin takes its place and its settings, and replaced is the lineup's name for it.
-// limits are those of the lineup without either.
+// without has the limits of the lineup without either version.
 func (m *Measurement) With(p *sandbox.Plugin) (next *Measurement, replaced string,
 	without map[entity.Type][]eval.Limit) {
 	manifest := p.Manifest()

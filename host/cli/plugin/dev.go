@@ -87,9 +87,9 @@ type devSession struct {
 	event func(devEvent) // called after each event
 
 	name    string                // of the layer that the session put in shadow; "" if there is none
-	before  *registry.LineupLayer // of the same name, in the lineup before; nil if there was none
-	calls   map[string]string     // what the layer did in each case, as it was printed last
-	traffic string                // what it did in real checks, as it was printed last
+	before  *registry.LineupLayer // the lineup's layer of the same name before; nil if there was none
+	calls   map[string]string     // what the layer did in each case, as last printed
+	traffic string                // what it did in real checks, as last printed
 	looked  time.Time             // at the traffic
 }
 
@@ -243,7 +243,7 @@ func (d *devSession) end(ctx context.Context) error {
 	return nil
 }
 
-// look prints what the layer did in real checks, as far as that has changed.
+// look prints what the layer did in real checks, where that has changed.
 func (d *devSession) look(ctx context.Context) {
 	if d.name == "" || time.Since(d.looked) < lookInterval {
 		return

@@ -28,8 +28,8 @@ type pluginFactsCmd struct {
 type knownFacts struct {
 	Type       entity.Type  `json:"type"`
 	Value      string       `json:"value"`      // normalised
-	Parsed     entity.Facts `json:"parsed"`     // that the value's text says
-	Facts      entity.Facts `json:"facts"`      // that were looked up
+	Parsed     entity.Facts `json:"parsed"`     // from the text of the value
+	Facts      entity.Facts `json:"facts"`      // from lookups
 	Unanswered []string     `json:"unanswered"` // sources that did not respond, whose facts may be missing
 }
 

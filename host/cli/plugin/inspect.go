@@ -75,7 +75,7 @@ func (cmd *pluginInspectCmd) Run(ctx context.Context, c *installation.Command) e
 	return c.Show(all[0], func() error { return printInspection(c.Terminal, all[0]) })
 }
 
-// rank puts changes first that let a plugin do more.
+// rank sorts changes that let a plugin do more before the others.
 func rank(c registry.ManifestChange) int {
 	if c.Grants {
 		return 0

@@ -11,14 +11,14 @@ import (
 	"assay/registry"
 )
 
-// measure returns the passport of a module, which it measures.
+// measure measures a module and returns its passport.
 func measure(ctx context.Context, m registry.Module) (*rehearsal.Passport, error) {
 	p, err := rehearsal.Issue(ctx, installation.MeasureCommand(), m)
 	return &p, err
 }
 
-// issue measures a plugin that is about to be published, and warns of what its publisher should know. If the operator's
-// key is here, it signs the passport and adds it to the notes. It fails if the plugin must not be published.
+// issue measures a plugin that is about to be published, and prints warnings for its publisher. If this machine has the
+// operator's key, issue signs the passport and adds it to the notes. It fails if the plugin must not be published.
 func issue(ctx context.Context, c *installation.Command, m registry.Module, notes registry.Notes) (
 	*rehearsal.Passport, error) {
 	p, err := measure(ctx, m)
@@ -75,7 +75,7 @@ func falsePositives(p rehearsal.Passport) string {
 	return strings.Join(parts, ", ")
 }
 
-// comparePassports lists what was measured differently of two plugins. Nothing that was measured is a permission.
+// comparePassports lists how the measurements of two plugins differ. No measurement is a permission.
 func comparePassports(from, to *rehearsal.Passport) (changes []registry.ManifestChange) {
 	if from == nil || to == nil {
 		return nil

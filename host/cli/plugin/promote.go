@@ -28,7 +28,7 @@ type pluginPromoteCmd struct {
 	terminal.Output
 }
 
-// place is where a plugin is in what is in force.
+// place is the place of a plugin in the lineup and the canary in force.
 type place string
 
 const (
@@ -108,14 +108,13 @@ func (p promotion) print(t *terminal.Terminal) {
 	}
 }
 
-// isPath reports whether an argument means a folder or a file, and not a published plugin.
+// isPath reports whether an argument names a folder or a file, and not a published plugin.
 func isPath(plugin string) bool {
 	return plugin == "." || plugin == ".." || strings.ContainsRune(plugin, os.PathSeparator) ||
 		strings.HasSuffix(plugin, ".wasm")
 }
 
-// meant returns the published plugin that an argument means. If that is a folder or a file, it must be what was
-// published.
+// meant returns the published plugin that an argument names. A folder or a file must have the code that was published.
 func meant(ctx context.Context, source lineup.Source, plugin string, base lineup.Verified) (
 	p registry.PublishedPlugin, manifest registry.Manifest, err error) {
 	if !isPath(plugin) {
@@ -133,8 +132,8 @@ func meant(ctx context.Context, source lineup.Source, plugin string, base lineup
 	return p, manifest, err
 }
 
-// published returns the published plugin that NAME or NAME@VERSION means. Without a version, it is the one in the
-// canary in force, if that is about the plugin, or the newest one.
+// published returns the published plugin that NAME or NAME@VERSION names. Without a version, it is the one in the
+// canary in force, if the canary is about the plugin, or the newest one.
 func published(ctx context.Context, source lineup.Source, plugin string, base lineup.Verified) (
 	p registry.PublishedPlugin, m registry.Manifest, err error) {
 	name, version, versioned := strings.Cut(plugin, "@")
@@ -161,7 +160,7 @@ func published(ctx context.Context, source lineup.Source, plugin string, base li
 	return p, module.Manifest, err
 }
 
-// nextPlace returns where a version of a plugin is, and where it gets by a promotion. A lineup has one version of each
+// nextPlace returns where a version of a plugin is, and where a promotion puts it. A lineup has one version of each
 // layer, so a newer version of a live layer begins in the canary.
 func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to place, err error) {
 	was := base.Document.Layer(name)
@@ -202,8 +201,8 @@ func sameLayer(a, b *registry.LineupLayer) bool {
 	return a != nil && b != nil && a.Layer == b.Layer && a.Runs() == b.Runs()
 }
 
-// layer returns the plugin as a layer of the lineup. It keeps what the lineup says of the layer in its place, which may
-// be nil.
+// layer returns the plugin as a layer of the lineup. It keeps the weight and settings of the layer that it replaces,
+// which may be nil.
 func (cmd *pluginPromoteCmd) layer(was *registry.LineupLayer, p promotion, m registry.Manifest) registry.LineupLayer {
 	layer := registry.LineupLayer{Weight: registry.ForAll(m.DefaultWeight)}
 	if was != nil {

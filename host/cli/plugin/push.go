@@ -52,8 +52,8 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, c *installation.Command) erro
 	return cmd.push(ctx, c, m, signatures)
 }
 
-// rehearse runs the cases of a plugin that is about to be published. It fails if one does, or if a fact that the plugin
-// names does not exist.
+// rehearse runs the cases of a plugin that is about to be published. It fails if a case fails, or if the plugin names a
+// fact that does not exist.
 func rehearse(ctx context.Context, t *terminal.Terminal, m registry.Module) error {
 	return withModule(ctx, authorSandbox(t), m.Wasm, func(p *sandbox.Plugin, m registry.Module) error {
 		report, err := runCases(ctx, p, m)

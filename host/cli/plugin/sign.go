@@ -16,7 +16,7 @@ import (
 	"assay/registry/release"
 )
 
-// signatureSuffix is added to the name of a plugin's file for that of its signature.
+// signatureSuffix is appended to the name of a plugin's file to name the file of its signature.
 const signatureSuffix = ".sig"
 
 type pluginSignCmd struct {
@@ -65,8 +65,8 @@ func signatureFile(plugin string, m registry.Module) string {
 	return plugin + signatureSuffix
 }
 
-// readSignature returns the signature of a file; if it is not named, that of the plugin's own, or none if there is no
-// such file.
+// readSignature returns the signature in a file. If no file is named, it reads the plugin's own signature file, or
+// returns none if there is no such file.
 func readSignature(file, plugin string, m registry.Module) ([]string, error) {
 	named := file != ""
 	if !named {

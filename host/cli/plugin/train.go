@@ -36,13 +36,13 @@ type trainLexicalCmd struct {
 	terminal.Output
 }
 
-// training is what a layer learned from, and how it scores names that it did not learn. It is the layer's card.
+// training describes what a layer learned from, and how it scores names that it did not learn. It is the layer's card.
 type training struct {
 	Plugin  string         `json:"plugin"`
 	From    string         `json:"from"` // the released layer that it began with
 	Files   []trainingFile `json:"files"`
 	Learned int            `json:"learned"` // names
-	Share   float64        `json:"share"`   // of what it learned that the layer's own cases allow
+	Share   float64        `json:"share"`   // of the learned change that the layer's own cases allow
 	Held    []heldNames    `json:"held"`
 }
 
@@ -160,8 +160,8 @@ func compare(bands check.Bands, before, after []eval.Scored) (all []heldNames) {
 	return all
 }
 
-// gotWorse reports whether more honest names of a source are reviewed or blocked than before, and chance does not
-// explain it.
+// gotWorse reports whether more honest names of a source are reviewed or blocked than before, beyond what chance
+// explains.
 func (h heldNames) gotWorse() bool {
 	return !h.Malicious && (significant(h.raised.Reviewed, h.lowered.Reviewed) ||
 		significant(h.raised.Blocked, h.lowered.Blocked))
@@ -226,7 +226,7 @@ func (cmd *trainLexicalCmd) write(c *installation.Command, card training, wasm [
 	})
 }
 
-// text is the card as the layer carries it.
+// text returns the card as the layer carries it.
 func (t training) text(m registry.Manifest) []byte {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s began with %s.\nIt learned %d names, and keeps %.0f%% of the change, of:\n", t.Plugin,

@@ -39,14 +39,14 @@ func (cmd *pluginVerifyCmd) Run(ctx context.Context, cfg *installation.Config, t
 	return t.Say(line, "%s, %s, signed by %s (%s)\n", m.Ref(), m.Digest, signed.Key, signed.Role)
 }
 
-// pluginSignature says who signed a plugin, or why that does not count here.
+// pluginSignature says who signed a plugin, or why the signature does not count here.
 type pluginSignature struct {
 	Key     string          `json:"key,omitempty"`
 	Role    activation.Role `json:"role,omitempty"`
 	Refused string          `json:"refused,omitempty"`
 }
 
-// String is without a full stop.
+// String returns a text without a full stop.
 func (s *pluginSignature) String() string {
 	switch {
 	case s == nil:
@@ -57,7 +57,7 @@ func (s *pluginSignature) String() string {
 	return fmt.Sprintf("Signed by %s (%s)", s.Key, s.Role)
 }
 
-// verifySignature returns nil for no signature.
+// verifySignature returns nil if there is no signature.
 func verifySignature(c *installation.Config, m registry.Module, text string) *pluginSignature {
 	if text == "" {
 		return nil

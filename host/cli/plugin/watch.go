@@ -11,11 +11,11 @@ import (
 	"assay/host/internal/terminal"
 )
 
-// watchInterval is how often a watched folder is looked at.
+// watchInterval is how often a watched folder is checked for changes.
 const watchInterval = 200 * time.Millisecond
 
-// watch calls do now and after each change of a file or folder, and idle in between, until the end of ctx. Errors of do
-// are printed.
+// watch calls do now and after each change of a file or folder, and idle in between, until ctx ends. It prints the
+// errors of do.
 func watch(ctx context.Context, t *terminal.Terminal, path string, do func() error, idle func()) error {
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
@@ -42,8 +42,8 @@ func watch(ctx context.Context, t *terminal.Terminal, path string, do func() err
 	}
 }
 
-// stateOf returns a text that changes when the sources at path do. Hidden files, modules and what other tools build are
-// no sources.
+// stateOf returns a text that changes when the sources at path do. Hidden files, modules and the output of other tools
+// are not sources.
 func stateOf(path string) (string, error) {
 	var state strings.Builder
 	err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {

@@ -44,7 +44,7 @@ func Limit(cfg *installation.Config, limit *activation.Limit) float64 {
 }
 
 // Use calls fn with the operator of an installation and with what is in force. It prints the steps of a change, and the
-// differences if another one is in force by then.
+// differences if another lineup came into force in the meantime.
 func Use(
 	ctx context.Context, c *installation.Command,
 	fn func(s *installation.Session, o *change.Operator, base lineup.Verified) error,
@@ -80,7 +80,7 @@ func Run(
 	})
 }
 
-// Print says what is in force, and where.
+// Print says what is in force, and on which hosts.
 func Print(t *terminal.Terminal, done change.Activated) {
 	what := done.What()
 	t.Printf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], done.Where())
@@ -122,7 +122,7 @@ func Observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
 	}
 }
 
-// Explain adds to an error of a change what the user of a command can do.
+// Explain adds to an error of a change how the user of a command can go on.
 func Explain(err error) error {
 	var beyond *change.BeyondLimitError
 	var conflict *change.ConflictError
@@ -147,7 +147,7 @@ func Explain(err error) error {
 	return err
 }
 
-// showConflict prints the differences of the lineup in force, and of the proposed one, from what both derive from.
+// showConflict prints how the lineup in force and the proposed one differ from the lineup that both derive from.
 func showConflict(out io.Writer, err error) error {
 	var conflict *change.ConflictError
 	if !errors.As(err, &conflict) || conflict.Unknown {
