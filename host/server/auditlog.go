@@ -9,7 +9,7 @@ import (
 	"assay/host/telemetry"
 )
 
-// openWitnesses opens what submits checkpoints to the witnesses of the audit log.
+// openWitnesses opens the submitter of checkpoints to the witnesses of the audit log.
 func openWitnesses(_ context.Context, h *host) (part, error) {
 	all, err := h.cfg.Witnesses()
 	if err != nil {
@@ -30,7 +30,7 @@ func openWitnesses(_ context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// openKeeper opens what signs, verifies and prunes the audit log.
+// openKeeper opens the keeper, which signs, verifies and prunes the audit log.
 func openKeeper(_ context.Context, h *host) (part, error) {
 	signer := h.store.Signer()
 	k := &auditlog.Keeper{Store: h.store, Signer: signer, Trust: h.trusted.Trust, Dir: h.cfg.CheckpointDir(),

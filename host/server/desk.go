@@ -36,7 +36,7 @@ const (
 	requestInterval = 2 * time.Second // between two polls for privacy requests in the background
 )
 
-// desk is what customers are served with, apart from checks, through the API and on pages.
+// desk serves customers, apart from checks, through the API and on pages.
 type desk struct {
 	billing   *billing.Billing
 	explainer *decision.Explainer
@@ -144,8 +144,8 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Downloads: d.downloads,
 		TakeKey:   d.rates.TakeKey,
 		LookUps:   admission.NewShares(sessionSlots),
-		// A page uses a connection of the pool that requests share for up to seconds. One more is left for look-ups of
-		// keys, which are short, and a single account gets only half of these slots.
+		// A page may use a connection of the pool that requests share for seconds. One connection is left for look-ups
+		// of keys, which are short, and a single account gets only half of these slots.
 		Pages:    admission.NewShares(h.store.PoolStats().MaxOpenConnections - 1),
 		Receipts: auditlog.Receipts{Store: h.store, Signer: h.store.Signer()},
 		Webhook:  parseWebhook,

@@ -32,8 +32,8 @@ const Greeting = "Assay is ready at "
 // AdminGreeting precedes the URL for operators, below the greeting.
 const AdminGreeting = "  admin  "
 
-// greet prints the host's URL, that for operators and how to try it. With the private database it also prints the demo
-// key, which is created once and stored in the data directory.
+// greet prints the host's URL, the URL for operators, and how to try the host. With the private database it also prints
+// the demo key, which is created once and stored in the data directory.
 func (h *host) greet(ctx context.Context) error {
 	url, t := h.cfg.Scheme()+h.listener.Addr().String(), h.terminal
 	t.Printf("\n%s%s\n\n", Greeting, url)

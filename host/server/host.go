@@ -35,9 +35,9 @@ type host struct {
 	name     string // for people
 
 	parts     []part        // those that are open
-	listening chan struct{} // closed when the host hears of changes in the database
+	listening chan struct{} // closed when the host receives notifications of changes in the database
 
-	// What later parts need of earlier ones, in the order in which they are opened.
+	// What later parts need from earlier ones, in the order in which those are opened.
 	seat        *seat
 	certificate *certificate.Pair // nil: plain HTTP
 	listener    net.Listener      // for customers
@@ -146,7 +146,7 @@ func (h *host) degraded() (sentences []string) {
 	return sentences
 }
 
-// problems calls f with what does not keep the host from answering, and the remedies.
+// problems calls f with each problem that does not keep the host from answering, and its remedy.
 func (h *host) problems(f func(sentence, remedy string)) {
 	for _, part := range h.parts {
 		for _, p := range part.Problems {

@@ -8,7 +8,7 @@ import (
 	"assay/host/telemetry"
 )
 
-// openLedger opens what records checks, and what applies the records to the reputation graph.
+// openLedger opens the ledger, and the worker that applies its records to the reputation graph.
 func openLedger(ctx context.Context, h *host) (part, error) {
 	graph := h.store.NewProjection(store.ProjectionConfig{OnApplied: h.metrics.GraphApplied})
 	answered, err := store.OpenAnswered(h.cfg.Path("answered"))
@@ -24,7 +24,7 @@ func openLedger(ctx context.Context, h *host) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	// Compare before the first answer. If the database does not respond, each batch still compares.
+	// Compare before the first answer. If the database does not respond now, each batch still compares.
 	if err := h.ledger.Compare(ctx); err != nil {
 		h.log.Warn("comparing the audit chains with what was answered failed", "error", err)
 	}

@@ -57,7 +57,7 @@ func openLineup(ctx context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// openPreparation opens what prepares the lineups that may come into force next.
+// openPreparation opens the preparation of lineups that may come into force next.
 func openPreparation(_ context.Context, h *host) (part, error) {
 	p := &lineup.Preparer{Candidates: h.store, Follower: h.follower, Host: h.id, Log: h.log,
 		Measure: func(ctx context.Context, candidate *check.Lineup) (any, error) {
@@ -69,7 +69,7 @@ func openPreparation(_ context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// openPulse opens what reports this host, its lineup and its canary's outcome to the other hosts.
+// openPulse opens the reports of this host, its lineup and its canary's outcome to the other hosts.
 func openPulse(_ context.Context, h *host) (part, error) {
 	f := h.follower
 	p := &fleet.Pulse{Roster: h.store, ID: h.id, Name: h.name, Log: h.log, Changed: f.StateChanged(),

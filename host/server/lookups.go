@@ -12,7 +12,7 @@ import (
 	"assay/host/telemetry"
 )
 
-// readAgain is the remedy for what could not be read yet.
+// readAgain is the remedy for data that could not be read yet.
 const readAgain = "They are read from the database. The host keeps trying, and its log says why it failed."
 
 // openLookups opens the sources of facts, imported lists included.
@@ -49,7 +49,7 @@ func openLookups(ctx context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// openLists opens what fetches the subscribed lists.
+// openLists opens the subscriber, which fetches the subscribed lists.
 func openLists(_ context.Context, h *host) (part, error) {
 	s := installation.NewSubscriber(h.store, h.cfg, h.log)
 	return part{

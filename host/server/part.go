@@ -10,7 +10,7 @@ import (
 	"assay/host/web/admin"
 )
 
-// part is an open part of a host. It has those of the fields that it needs; the zero part is turned off.
+// part is an open part of a host. It sets only the fields that it needs; the zero part is turned off.
 type part struct {
 	Collect   func(*telemetry.Metrics) // adds its metrics, before it runs
 	Run       []func(context.Context)  // work in the background until their contexts end
@@ -37,7 +37,7 @@ func unless(part string, err error, remedy string) []obstacle {
 	return []obstacle{{admin.Problem{Part: part, Err: err}, remedy}}
 }
 
-// problems are what works worse than it should, a sentence each, and what to do about it.
+// problems describe what works worse than it should, a sentence each, and how to mend it.
 type problems struct {
 	sentences func() []string
 	remedy    string
@@ -57,8 +57,7 @@ const (
 	mailJobs              // they wait for the mail server
 )
 
-// startJobs starts what runs in the background, until the host is closed, and returns the function that starts a part
-// later.
+// startJobs starts the background work of the parts, until the host is closed. start starts the work of a part later.
 func (h *host) startJobs(ctx context.Context) (start func(part)) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -84,7 +83,7 @@ func (h *host) startJobs(ctx context.Context) (start func(part)) {
 	for _, one := range all {
 		running.Go(func() { maintenance.Run(ctx, h.log, one) })
 	}
-	parts := h.parts // those that are added later need no notifications
+	parts := h.parts // parts that are added later need no notifications
 	listening := sync.OnceFunc(func() { close(h.listening) })
 	running.Go(func() {
 		h.store.Listen(ctx, func(topic store.Topic) {

@@ -49,7 +49,7 @@ func (r *rates) TakeKey(caller check.Caller) error {
 	return r.limiter.Take("key "+caller.Key, r.rate(caller))
 }
 
-// rate returns the rate of a key. An account whose quota exceeds its plan's has one that is higher in proportion.
+// rate returns the rate of a key. An account whose quota exceeds its plan's has a proportionally higher rate.
 func (r *rates) rate(caller check.Caller) admission.Rate {
 	limit := r.limits[caller.Plan.Name]
 	if usual := r.quotas[caller.Plan.Name]; usual > 0 && caller.Plan.Quota > usual {
@@ -64,8 +64,8 @@ func (r *rates) TakeNetwork(client netip.Prefix) error {
 		admission.Rate{Name: installation.NetworkRate, PerMinute: r.limits[installation.NetworkRate], ByAddress: true})
 }
 
-// takePublic counts a check without a key. Each network has a rate of its own: however many there are, none can use up
-// another's.
+// takePublic counts a check without a key. Each network has its own rate, so that it cannot use up the rate of another,
+// however many networks there are.
 func (r *rates) takePublic(client netip.Prefix) error {
 	return r.limiter.Take("public "+internet.Network(client).String(),
 		admission.Rate{Name: installation.PublicRate, PerMinute: r.limits[installation.PublicRate], ByAddress: true})

@@ -19,7 +19,7 @@ import (
 	"assay/host/telemetry"
 )
 
-// scoring makes checks, and watches what the lineup's layers make of them.
+// scoring runs checks, and watches the results of the lineup's layers.
 type scoring struct {
 	gate    *admission.Gate
 	checker *check.Checker
@@ -27,7 +27,7 @@ type scoring struct {
 	tally   *replay.Tally // of shadow layers
 	trial   *canary.Watch // withdraws a canary that changes or fails too many checks
 	layers  *demotion.Watch
-	steps   *lineup.Steps // that the host takes itself
+	steps   *lineup.Steps // steps that the host takes itself
 	metrics *telemetry.Metrics
 	log     *slog.Logger
 
@@ -77,8 +77,8 @@ func (s *scoring) withdraw(ctx context.Context, revision int64, reason string) e
 	return err
 }
 
-// judge acts on the layers that are at fault until ctx ends: each is an alarm, and one that enough accounts agree on is
-// moved to shadow. A layer whose step fails is reported again.
+// judge acts on faulty layers until ctx ends: it logs each as an error, and moves a layer to shadow if enough accounts
+// agree. If that step fails, the layer is reported again.
 func (s *scoring) judge(ctx context.Context) {
 	for {
 		select {
@@ -129,7 +129,7 @@ func (s *scoring) confirm(ctx context.Context, f demotion.Finding) (bool, error)
 	return replay.FailsReferences(ctx, ref.Lineup, f.Layer, s.gate.Spare)
 }
 
-// faultShown is how long a layer that fails is a problem after it was found last.
+// faultShown is how long a failing layer is shown as a problem after it was last found.
 const faultShown = time.Minute
 
 // problems describes a layer that fails for nearly everybody.

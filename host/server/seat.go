@@ -12,15 +12,15 @@ import (
 	"assay/registry/fault"
 )
 
-// seat is the place of the one host that a data directory has: a file that names it, with a lock that ends with the
-// process. A file copied from another machine names nobody.
+// seat ensures that a data directory has one host. It is a file with the host's name, and a lock that ends with the
+// process. A file copied from another machine does not count.
 type seat struct {
 	file   *os.File
-	before string // the host of the fleet that was killed here, or ""
+	before string // the host of the fleet that was killed in this data directory, or ""
 	left   bool
 }
 
-// openSeat takes the seat, or fails if another host has it: each would overwrite what the other remembers.
+// openSeat takes the seat, or fails if another host has it: each would overwrite the other's memory.
 func openSeat(_ context.Context, h *host) (part, error) {
 	file, err := os.OpenFile(h.cfg.Path("host"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -45,7 +45,7 @@ func openSeat(_ context.Context, h *host) (part, error) {
 	return part{Close: func() error { return errors.Join(h.seat.leave(), file.Close()) }}, nil
 }
 
-// leave lets another host take the seat, which need not wait until this one has drained.
+// leave lets another host take the seat before this one has drained.
 func (s *seat) leave() error {
 	if s.left {
 		return nil
@@ -55,7 +55,7 @@ func (s *seat) leave() error {
 	return errors.Join(s.file.Truncate(0), syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN))
 }
 
-// onThisMachine ends the text of a seat's file.
+// onThisMachine returns the end of a seat's text, which names this machine.
 func onThisMachine() string {
 	machine, _ := os.Hostname()
 	return " " + machine + "\n"

@@ -20,7 +20,7 @@ var ErrStopped = errors.New("stopped")
 // which halves the processor time of collections.
 const gcPercent = 200
 
-// Options are the parts of a host that no setting names.
+// Options are options of a host that have no setting.
 type Options struct {
 	LedgerBatch  int            // maximum number of checks recorded in one transaction
 	ThirdParties []facts.Source // further sources of facts
@@ -65,7 +65,7 @@ func (h *host) openParts(ctx context.Context) error {
 // listenPatience is how long a host waits for notifications of changes before it loads without them, and polls.
 const listenPatience = 5 * time.Second
 
-// load reads what checks need, once the host hears of later changes: those between would be missed until it polls.
+// load reads what checks need, once the host is notified of changes, so that it misses none after reading.
 func (h *host) load(ctx context.Context, start func(part)) {
 	select {
 	case <-h.listening:
