@@ -33,10 +33,10 @@ const (
 // Authority holds the keys that a host trusts to change its lineup, and its own.
 type Authority struct {
 	lineup.Verifier
-	host     activation.Key  // of the generation of the secret that is in use
+	host     activation.Key  // of the current generation of the secret
 	Operator *activation.Key // nil if this host cannot read it
 	file     string          // the trust file
-	text     string          // to be written to it, once a lineup is in force; "" if it exists
+	text     string          // written to the trust file once a lineup is in force; "" if the file exists
 }
 
 // OpenAuthority reads the trust file and, if it exists, the operator's key. memory is that of the data directory's
@@ -94,7 +94,7 @@ func (a *Authority) begin(ctx context.Context, cfg *Config) error {
 	if signed == "" {
 		return nil
 	}
-	if _, err := a.Trust.Open(signed); err != nil { // not that of an interrupted first start
+	if _, err := a.Trust.Open(signed); err != nil { // not signed by an interrupted first start
 		return a.noTrustFile()
 	}
 	return nil
@@ -160,12 +160,12 @@ func CreateKey(file, name string) (*activation.Key, error) {
 	return ReadKey(file)
 }
 
-// operator returns what signs with the operator's key, for an installation's hosts.
+// operator returns an operator that signs with the operator's key, for an installation's hosts.
 func (b *Backend) operator(a *Authority) *change.Operator {
 	return &change.Operator{Verifier: &a.Verifier, Storage: b.Store, Key: a.Operator, Author: author()}
 }
 
-// Operator returns what changes the lineup, next to the host of this data directory.
+// Operator returns an operator that changes the lineup, next to the host of this data directory.
 func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Terminal) (*change.Operator, error) {
 	a, err := b.Authority(ctx, cfg)
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *Config) OperatorKeyPath() string {
 // MemoryPath is where a host remembers the activation that it ran.
 func (c *Config) MemoryPath() string { return c.Path("activation") }
 
-// Verifying returns what the host of this data directory trusts. It changes nothing.
+// Verifying returns the authority of this data directory's host, to verify what is signed. It changes nothing.
 func (b *Backend) Verifying(ctx context.Context, cfg *Config) (*Authority, error) {
 	memory, err := lineup.RecallMemory(cfg.MemoryPath())
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // checkpointTimeout limits a signing command.
 const checkpointTimeout = 5 * time.Second
 
-// HoldCheckpointKey gives a signer the key that the settings name. The command signs with each checkpoint key that is
-// not here.
+// HoldCheckpointKey gives a signer the key that the settings name. For all other checkpoint keys, the signing command
+// signs.
 func (c *Config) HoldCheckpointKey(ctx context.Context, signer *audit.Signer) error {
 	if c.CheckpointKey != "" {
 		seed, err := ReadCheckpointKey(c.CheckpointKey)

@@ -42,8 +42,8 @@ func (p *Percent) UnmarshalText(text []byte) error {
 func (p Percent) String() string { return strconv.FormatFloat(100*float64(p), 'g', 4, 64) + "%" }
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
-// in help.go: the first sentence of each is its line in lists of settings. A group is the topic of a setting and of
-// those after it. A secret is not shown; with "label", only the keys in it are hidden.
+// in host/cli/help_texts.go: the first sentence of each is its line in lists of settings. A group is the topic of a
+// setting and of those after it. Secrets are not shown; with "label", only the keys in a setting are hidden.
 type Config struct {
 	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
@@ -96,7 +96,7 @@ type Config struct {
 	Now   func() time.Time `kong:"-"` // of the store; nil: time.Now. Tests let it jump.
 	Wait  time.Duration    `kong:"-"` // of a starting host, for a database that is down
 	Named bool             `kong:"-"` // a setting names the installation
-	fresh bool             // createInstallation made the secret
+	fresh bool             // CreateInstallation made the secret
 }
 
 // Off disables a source of facts that is enabled by default.
@@ -323,7 +323,7 @@ func (c *Config) CheckpointDir() auditlog.CheckpointDir {
 	return auditlog.CheckpointDir(c.Path("checkpoints"))
 }
 
-// ConfigFile is the setting that names the file of the other settings. A flag and the environment precede the file.
+// ConfigFile is the setting that names the file of the other settings. A flag and the environment take precedence.
 type ConfigFile string
 
 func (c *Config) validateTLS() error {

@@ -1,5 +1,5 @@
-// Package installation is what a data directory and its database are: settings, secret, trust, the opened database and
-// the built-in layers. A host and the commands next to it open them the same way.
+// Package installation has what the hosts and commands of a data directory share: settings, secret, trust, the opened
+// database and the built-in layers.
 package installation
 
 import (
@@ -32,7 +32,7 @@ func (c *Config) LoadInstallation() (*keyring.Ring, error) {
 	return keys, err
 }
 
-// noInstallation returns an errNoInstallation that names the settings.
+// noInstallation returns an ErrNoInstallation that names the settings.
 func (c *Config) noInstallation() error {
 	if c.SecretFile != "" {
 		return fmt.Errorf("%w in %s (ASSAY_DATA_DIR) with the secret %s (ASSAY_SECRET_FILE): run `assay serve` with "+
@@ -58,7 +58,7 @@ func (c *Config) HasInstallation() (bool, error) {
 	return err == nil, err
 }
 
-// CreateInstallation is like loadInstallation, but creates missing parts, for the first start of a host.
+// CreateInstallation is like LoadInstallation, but creates missing parts, for the first start of a host.
 func (c *Config) CreateInstallation() (*keyring.Ring, error) {
 	if err := c.MakeDataDir(); err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func UseLookups(
 	return do(l)
 }
 
-// A lookup of a command asks sources that have not answered again after this time, and gives up at last.
+// A command asks the sources that have not answered again after askAgainAfter, and gives up after giveUpAfter.
 const (
 	askAgainAfter = 200 * time.Millisecond
 	giveUpAfter   = 5 * time.Second

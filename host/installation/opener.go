@@ -31,8 +31,8 @@ type Opener struct {
 	build    func() ([]registry.Module, error) // returns the built-in layers
 }
 
-// NewOpener returns an opener for a command that can do without an installation. It then keeps no files, and prints a
-// line about what the command uses: the lineup of a file, or the built-in one if there is no file.
+// NewOpener returns an opener for a command that can do without an installation. Without one, it keeps no files, and
+// prints which lineup the command uses: that of the file or, if there is no file, the built-in one.
 func NewOpener(ctx context.Context, c *Command, file string) (*Opener, error) {
 	installed, err := c.HasInstallation()
 	if err != nil {
@@ -53,7 +53,7 @@ func NewOpener(ctx context.Context, c *Command, file string) (*Opener, error) {
 		return nil, fmt.Errorf("%w; %w", c.noInstallation(), ErrNoBuiltIn)
 	}
 	fmt.Fprintf(c.Err, "%s, no database: there is no installation in %s\n", cmp.Or(file, "built-in lineup"), c.DataDir)
-	// They are part of this program, so they are compiled in this process, which may use all processors.
+	// The layers are part of this program, so they are compiled in this process, which may use all processors.
 	box := sandbox.Config{Logger: QuietLog(c.Terminal)}
 	box.CacheDir, box.CacheKey = UserCache("compiled", box.Logger)
 	return NewBuiltInOpener(c, modules, box), nil
@@ -169,7 +169,7 @@ func (o *Opener) inForce(ctx context.Context) (*check.Live, func() error, error)
 	return live, closeLineup, nil
 }
 
-// scoring returns the layers without those that do not score a type. Its checks do not use them, and without a cache,
+// scoring returns the layers that score a type. Checks of the type do not use the others, and without a cache,
 // compiling them would take seconds.
 func (o *Opener) scoring(layers []registry.LineupLayer, kind entity.Type) ([]registry.LineupLayer, error) {
 	modules, err := o.build()

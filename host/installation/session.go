@@ -7,7 +7,7 @@ import (
 	"assay/host/store"
 )
 
-// Command is what a command line has to work with: the settings, and the terminal that it writes to.
+// Command holds what a command needs: the settings, and the terminal that it writes to.
 type Command struct {
 	*Config
 	*terminal.Terminal
@@ -20,7 +20,7 @@ type Session struct {
 	*Backend
 }
 
-// Open opens the installation that the settings name. It creates nothing. Whoever made the command closes it.
+// Open opens the installation that the settings name. It creates nothing. The creator of c closes it.
 func (c *Command) Open(ctx context.Context) (*Session, error) {
 	if c.session != nil {
 		return c.session, nil

@@ -10,7 +10,7 @@ import (
 	"assay/registry/builtin"
 )
 
-// Version is that of this program.
+// Version is the version of this program.
 const Version = "0.1.0"
 
 // VersionText describes this program for `assay --version`.
