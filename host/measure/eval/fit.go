@@ -14,10 +14,10 @@ import (
 
 // FitOptions are the options of [FitLineup].
 type FitOptions struct {
-	// L2 is the penalty on the mean squared contribution of each style layer. It keeps apart the scores of honest
-	// values, which would all round to 0, and leaves findings room above style. Other layers have a thousandth of it.
+	// L2 is the penalty on the mean squared contribution of each style layer. It separates the scores of honest values,
+	// which would all round to 0, and leaves findings room above style. Other layers have a thousandth of it.
 	L2         float64
-	Prevalence float64  // the share of fraud in production at most
+	Prevalence float64  // the maximum share of fraud in production
 	ReviewFPR  float64  // maximum share of a type's benign rows that are reviewed or blocked
 	BlockFPR   float64  // maximum share of a type's benign rows that are blocked
 	SuffixFPR  float64  // maximum share of a suffix's benign rows that are reviewed or blocked, if it has 50 or more

@@ -76,7 +76,7 @@ func (s *sample) sourcesToHoldOut() map[string]bool {
 	}
 	for category, source := range only {
 		if category != "" {
-			canHoldOut[source] = false // nothing would be known of the category
+			canHoldOut[source] = false // the other folds would know nothing about the category
 		}
 	}
 	for of, n := range counts {

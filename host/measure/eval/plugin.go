@@ -155,8 +155,8 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	return nil
 }
 
-// weigh fits the plugin's weight to a lineup that is otherwise as it is, within its limits. promised are those on the
-// plugin's signals that decide it.
+// weigh fits the plugin's weight to an otherwise unchanged lineup, within its limits. promised names the limits on the
+// plugin's signals that decide the weight.
 func (m pluginMeasurer) weigh(t entity.Type, rows []*Scored) (weight float64, promised []string, err error) {
 	name := m.with.Layers[len(m.with.Layers)-1].Name
 	m.options.Only = []string{name}
@@ -175,7 +175,7 @@ func (m pluginMeasurer) weigh(t entity.Type, rows []*Scored) (weight float64, pr
 	return fit.x[own], promised, nil
 }
 
-// leastGain is the least difference of a figure that can mean anything: reports show four decimals.
+// leastGain is the minimum difference of a figure that has a meaning: reports show four decimals.
 const leastGain = 5e-5
 
 // gains returns how much the AUC and the recall at 1% false positives gain from one score of the rows to another, both
@@ -320,8 +320,8 @@ func correlation(rows []*Scored, a, b int, sameLabel bool) Number {
 	return Number(product / math.Sqrt(squareA*squareB))
 }
 
-// pluginGroups returns the figures of rows by name and label: malicious groups first, each by what the plugin gains for
-// them, largest first. Rows without a name are excluded, and so are groups of fewer than atLeast rows.
+// pluginGroups returns the figures of rows by name and label: malicious groups first, in descending order of how many
+// more rows the plugin flags. Rows without a name are excluded, and so are groups of fewer than atLeast rows.
 func pluginGroups(
 	rows []*Scored, plugin int, r *PluginType, without, with []float64, atLeast int, name func(*Scored) string,
 ) []PluginGroup {

@@ -84,8 +84,8 @@ type PluginGroup struct {
 	With    Number `json:"flagged_at_1pct_fpr_with"`
 }
 
-// Examples are the rows that the plugin got wrong. Of benign rows with a score above 0 and malicious rows without, they
-// are those with the worst scores; of rows with equal scores, those that the lineup gets most wrong.
+// Examples are the worst errors of the plugin: benign rows with a score above 0, and malicious rows without one. Of
+// rows with equal scores, they are those that the lineup gets most wrong.
 type Examples struct {
 	Benign    []Example `json:"benign_highest"`
 	Malicious []Example `json:"malicious_lowest"`

@@ -55,7 +55,7 @@ type FalsePositives struct {
 // A suffix counts from this number of benign rows on: with fewer, one row is more than 2%.
 const minSuffixRows = 50
 
-// topRank is the last rank of the sites that may hardly ever be flagged.
+// topRank is the last rank of the sites that should hardly ever be flagged.
 const topRank = 1000
 
 // falsePositives returns the benign rows flagged by group, the most flagged first. Rows of the group "" are left out,
@@ -102,12 +102,12 @@ type Threats struct {
 	Categories  []CategoryThreat `json:"categories"`
 }
 
-// CategoryThreat is the naming of the flagged rows of one category.
+// CategoryThreat counts the threats that the flagged rows of one category are given.
 type CategoryThreat struct {
 	Category string       `json:"category"`
 	Want     []sdk.Threat `json:"want"`
 	Right    Rate         `json:"right"` // of the flagged rows: an allowed one has no threat
-	Scam     int          `json:"scam"`  // named "scam" where that is not right: unspecific, but not wrong
+	Scam     int          `json:"scam"`  // named "scam" although another threat is right: unspecific, but not wrong
 	Wrong    int          `json:"wrong"` // named another category, or none
 }
 
@@ -134,7 +134,7 @@ var wantedThreats = map[string][]sdk.Threat{
 	"non_iban_country":       {sdk.FakeIdentity},
 }
 
-// threats returns how the flagged malicious rows of known categories are named, or nil if there are none.
+// threats returns the threats that flagged malicious rows of known categories are given, or nil if there are none.
 func threats(bands check.Bands, rows []*Scored) *Threats {
 	type counts struct{ n, right, scam int }
 	byCategory := map[string]*counts{}
@@ -183,7 +183,7 @@ func heldOut(rows []*Scored) map[string]int {
 }
 
 // lettersOf returns what an entity shares with entities that are made alike: the first six letters of the registrable
-// name or, for phone numbers and IBANs, of the value. An email address counts by its mail domain.
+// name or, for phone numbers and IBANs, of the value. An email address has the letters of its mail domain.
 func lettersOf(e entity.Entity) string {
 	return Letters(cmp.Or(e.Facts["domain.name"], e.Facts["domain.ascii"], e.Value))
 }

@@ -129,7 +129,7 @@ type LayerReport struct {
 	Name      string         `json:"name"`
 	Version   string         `json:"version"`
 	Weight    float64        `json:"weight"`
-	Scored    int            `json:"spoke"` // rows with a score above 0
+	Scored    int            `json:"spoke"` // rows with a score other than 0
 	Abstained int            `json:"abstained"`
 	Failures  map[string]int `json:"lost,omitempty"`        // rows without a result, by reason
 	FailedOn  []string       `json:"lost_values,omitempty"` // values of the first of these rows

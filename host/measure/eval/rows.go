@@ -37,8 +37,8 @@ type Row struct {
 	Account   string // that reported it; "" if none did
 	// Facts are replayed as if they had been looked up. nil: the row has none.
 	Facts entity.Facts
-	// HeldOut holds the scores of layers, by name, that a model gave which was trained without the row and everything
-	// like it. They are used instead of running these layers.
+	// HeldOut holds scores of layers, by name, from models that were trained without the row and everything like it.
+	// They replace the scores of these layers.
 	HeldOut map[string]int
 }
 

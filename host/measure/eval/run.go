@@ -39,7 +39,7 @@ type Layer struct {
 	Version string
 	Weight  check.ByType
 	Types   []entity.Type
-	Style   bool // it suggests: see FitOptions.L2
+	Style   bool // the layer's class is style: see FitOptions.L2
 }
 
 // Scored is a row with its score.
@@ -70,8 +70,8 @@ type Labelled struct {
 	Scores    map[string]int // by name of the layer; 0 for a layer that is not in it
 }
 
-// Scored returns labels as rows to fit to. They are not alike as far as anybody knows, so only their source divides
-// them in folds.
+// Scored returns labels as rows to fit to. Nothing is known about their likeness, so only their source divides them
+// into folds.
 func (l Model) Scored(labelled []Labelled) []Scored {
 	scored := make([]Scored, len(labelled))
 	for i, from := range labelled {

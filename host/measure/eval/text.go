@@ -70,7 +70,7 @@ func writeFalsePositives(p *page, title string, all []FalsePositives) {
 	p.tableIfAny("lrrrlrrl", []string{title, "ROWS", "REVIEW OR BLOCK", "", "95%", "BLOCK", "", "95%"}, rows)
 }
 
-// write writes how flagged rows are named. t may be nil.
+// write writes which threats flagged rows are given. t may be nil.
 func (t *Threats) write(p *page) {
 	if t == nil {
 		return
