@@ -47,10 +47,10 @@ const (
 	Loss Kind = "loss"
 )
 
-// StateChain is the number of the chain of records of kind State about the installation. Those about accounts, with
-// their keys and overrides, are in a chain for each chain of checks: see StatesOf. Their numbers are above those of
-// checks, so that their heads are locked last. Their records are not pruned, because they must stay as long as the rows
-// that they cover.
+// StateChain is the number of the chain with the records of kind State about the installation. Records about accounts,
+// with their keys and overrides, are in one more chain for each chain of checks: see StatesOf. These numbers are higher
+// than those of chains of checks, so that their heads are locked last. Their records are not pruned, because they must
+// stay as long as the rows that they cover.
 const StateChain = 1_000_000
 
 // StatesOf returns the number of the chain with the states of the accounts whose checks are in a chain.

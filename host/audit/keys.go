@@ -20,7 +20,7 @@ type Use int
 const (
 	// Checkpoints are checkpoints of trees, anchors, and statements that introduce later keys.
 	Checkpoints Use = 1 << iota
-	// Records are promises, erasures and acceptances of losses, which hosts and commands sign as they go.
+	// Records are promises, erasures and acceptances of losses, which hosts and commands sign during their work.
 	Records
 )
 

@@ -71,7 +71,7 @@ func endsEmpty(f *os.File) bool {
 	return err == nil && string(end) == "\n\n"
 }
 
-// Checkpoints are what files of checkpoints contain.
+// Checkpoints are the contents of files of checkpoints.
 type Checkpoints struct {
 	Heads   []audit.Head       // of anchors
 	Trees   []audit.SignedTree // of Merkle trees
@@ -159,7 +159,7 @@ type checkpointFile struct {
 	heads   []audit.Head
 	trees   []audit.SignedTree
 	valid   []string // texts
-	others  []string // those that are not checkpoints of trees
+	others  []string // valid texts that are not checkpoints of trees
 	damaged int      // entries that are not valid
 }
 

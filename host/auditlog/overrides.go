@@ -15,7 +15,7 @@ import (
 	"assay/host/store"
 )
 
-// overrideRecords holds what all chains recorded about overrides, by id.
+// overrideRecords holds the records of all chains about overrides, by id.
 type overrideRecords struct {
 	added   map[string]overrideRecord
 	removed map[string]bool

@@ -145,7 +145,7 @@ func (o *outlet) each(f func(chain int, sub submission)) {
 	}
 }
 
-// turn submits the checkpoints that the witness has not cosigned. Nobody else may call it at the same time.
+// turn submits the checkpoints that the witness has not cosigned. It must not be called concurrently.
 func (o *outlet) turn(ctx context.Context) {
 	trees, _ := o.store.Trees(ctx) // signing reports why trees are left out
 	for _, chain := range slices.Sorted(maps.Keys(trees)) {

@@ -95,7 +95,7 @@ type Log interface {
 	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
 	// States returns the states that are stored now.
 	States(ctx context.Context) ([]store.StoredState, error)
-	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
+	// Tiles returns the hashes of tiles, as they are stored. An *Export has only the edge with which each tree begins.
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
 }
 
@@ -205,9 +205,9 @@ func Verify(ctx context.Context, s *store.Store, key audit.Public, trust activat
 	return reports, broken, err
 }
 
-// VerifyPublic verifies what can be verified without the installation's secret and the keys that it trusts: the chains
-// with their erasures and anchors, their Merkle trees, both against signed checkpoints, and what is stored against
-// their records. It fails for a chain without any checkpoint, see Report.Unsigned. Its results are those of Verify.
+// VerifyPublic verifies what requires neither the installation's secret nor the keys that it trusts: the chains with
+// their erasures and anchors, their Merkle trees, both against signed checkpoints, and the stored states against their
+// records. It fails for a chain without any checkpoint, see Report.Unsigned. Its results are those of Verify.
 func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *Checkpoints, now time.Time) (
 	reports []Report, broken, err error) {
 	_, stored := log.(store.AuditLog)

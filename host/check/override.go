@@ -14,7 +14,7 @@ type Override struct {
 	Operator bool    `json:"operator"` // set by the operator for all accounts
 	Digest   []byte  `json:"-"`        // names the override in the audit log
 
-	// What the layers found. A decision has these; Overrides leaves them empty.
+	// The findings of the layers. They are set in decisions, but Overrides leaves them empty.
 	Score int     `json:"layers_score"`
 	Found Verdict `json:"layers_verdict"`
 }

@@ -24,7 +24,7 @@ type Plan struct {
 func (p Plan) Covers(t entity.Type) bool { return slices.Contains(p.Types, t) }
 
 // Plans returns the plans that customers can subscribe to, cheapest first (contract section 8). A new plan is a row
-// here; CONTRIBUTING.md lists what else names plans.
+// here; CONTRIBUTING.md lists the other places that name plans.
 func Plans() []Plan {
 	all := entity.Types()
 	return []Plan{

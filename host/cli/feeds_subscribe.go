@@ -32,7 +32,7 @@ type feedsSubscribeCmd struct {
 const (
 	defaultEvery   = 6 * time.Hour
 	defaultExpires = 30 * 24 * time.Hour
-	freshIntervals = 4              // a list is out of date after so many intervals,
+	freshIntervals = 4              // a list is out of date after this many intervals,
 	minFresh       = 24 * time.Hour // but not before
 )
 

@@ -32,7 +32,7 @@ type answered struct {
 	Accounts map[string]any `json:"accounts"`
 }
 
-// each calls f for every account. Those for which it returns privacy.ErrUnknownSubject are left out.
+// each calls f for every account. It leaves out accounts for which f returns privacy.ErrUnknownSubject.
 func (p *person) each(
 	ctx context.Context, s *installation.Session, f func(c check.Caller, whose privacy.Selector) (any, error),
 ) (answered, error) {

@@ -34,10 +34,10 @@ type host struct {
 	id       string // in the fleet
 	name     string // for people
 
-	parts     []part        // those that are open
+	parts     []part        // open parts
 	listening chan struct{} // closed when the host receives notifications of changes in the database
 
-	// What later parts need from earlier ones, in the order in which those are opened.
+	// Results of earlier parts that later parts need, in the order in which they are opened.
 	seat        *seat
 	certificate *certificate.Pair // nil: plain HTTP
 	listener    net.Listener      // for customers

@@ -37,7 +37,7 @@ func unless(part string, err error, remedy string) []obstacle {
 	return []obstacle{{admin.Problem{Part: part, Err: err}, remedy}}
 }
 
-// problems describe what works worse than it should, a sentence each, and how to mend it.
+// problems describe what works worse than it should, a sentence each, and how to fix it.
 type problems struct {
 	sentences func() []string
 	remedy    string

@@ -69,7 +69,7 @@ type reading struct {
 	webhooks store.WebhookBacklog
 	graph    store.GraphBacklog
 	lists    []feed.Subscription
-	imported int // lists, those that are subscribed included
+	imported int // lists, including subscribed ones
 	chains   []store.ChainState
 	reviews  operator.ReviewQueue
 	unknown  map[operator.Part]string

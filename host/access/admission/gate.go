@@ -1,5 +1,5 @@
 // Package admission decides which requests a host accepts and whose turn it is. An overloaded host refuses the excess
-// at once, and one customer's flood neither delays nor refuses another customer's requests.
+// at once, and one customer's flood neither delays another customer's requests nor makes the host refuse them.
 package admission
 
 import (

@@ -27,8 +27,8 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Spare calls f when a processor is free and no check is waiting. f must be short, because a check that arrives
-// meanwhile may have to wait. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
+// Spare calls f when a processor is free and no check is waiting. f must be short, because a check that arrives in the
+// meantime may have to wait. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
 // at once.
 func (g *Gate) Spare(ctx context.Context, f func()) error {
 	if g == nil {

@@ -56,7 +56,7 @@ func JoinScopes(scopes []Scope) string {
 
 // Limits restrict what a key can do. They never change. The zero value restricts nothing.
 type Limits struct {
-	Scopes   []Scope        `json:"scopes"`   // nil: all, also those of later releases
+	Scopes   []Scope        `json:"scopes"`   // nil: all, including scopes of later releases
 	Networks []netip.Prefix `json:"networks"` // of the addresses that may use the key; nil: all
 	Test     bool           `json:"test"`     // checks get fixed answers and are not recorded; no other scope works
 }

@@ -141,8 +141,8 @@ var (
 		{"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"}}
 )
 
-// NewOrigin returns what a session shows of a browser's User-Agent and of the address block of a client: the families
-// of the browser and of its system, and the first 24 bits of an IPv4 address or 48 of an IPv6 address.
+// NewOrigin returns the origin that a session shows: the families of the browser and of its system, from its
+// User-Agent, and the first 24 bits of the client's IPv4 address or 48 of its IPv6 address.
 func NewOrigin(userAgent string, client netip.Prefix) Origin {
 	o := Origin{Browser: "Unknown browser", Network: "unknown"}
 	if browser := find(browsers, userAgent); browser != "" {

@@ -119,7 +119,7 @@ func keyHash(name string, public ed25519.PublicKey) uint32 {
 	return binary.BigEndian.Uint32(sum[:])
 }
 
-// message returns what a cosignature signs.
+// message returns the text that a cosignature signs.
 func message(at uint64, text []byte) []byte {
 	return fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", at, text)
 }

@@ -14,7 +14,7 @@ import (
 
 type lineupHostsCmd struct{ terminal.Output }
 
-// Run lists the hosts and what each runs.
+// Run lists the hosts and the lineup that each runs.
 func (cmd *lineupHostsCmd) Run(ctx context.Context, s *installation.Session) error {
 	hosts, err := s.Store.Hosts(ctx)
 	if err != nil {

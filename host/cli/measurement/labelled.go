@@ -35,7 +35,7 @@ func BaseNames(files []string) []string {
 	return names
 }
 
-// WriteTo creates a file, unless its name is empty, and has write fill it. Errors say what it was doing.
+// WriteTo creates a file, unless its name is empty, and calls write to fill it. doing describes the task in errors.
 func WriteTo(file, doing string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

@@ -122,8 +122,8 @@ func printMeasurement(t *terminal.Terminal, m rehearsal.Measurement, baseline *r
 	return nil
 }
 
-// costs returns a row of the table, in units and with so many decimals. A cost is followed by its change from the
-// baseline, if there is one.
+// costs returns a row of the table, in the given unit and with the given number of decimals. A cost is followed by its
+// change from the baseline, if there is one.
 func costs(what string, d, baseline rehearsal.Distribution, unit float64, decimals int, limit string) []string {
 	cell := func(now, before float64) string {
 		text := strconv.FormatFloat(now/unit, 'f', decimals, 64)

@@ -206,7 +206,7 @@ func isDev(layer registry.LineupLayer) bool {
 	return registry.IsDevVersion(version)
 }
 
-// end takes the layer out of the lineup, or puts back what was in its place.
+// end takes the layer out of the lineup, or restores the layer that it replaced.
 func (d *devSession) end(ctx context.Context) error {
 	if d.name == "" {
 		return nil

@@ -53,7 +53,7 @@ func readPassport(c *installation.Config, m registry.Module, notes registry.Note
 	return &p, key, err
 }
 
-// printPassport prints what was measured in a few lines.
+// printPassport prints the measurements in a few lines.
 func printPassport(t *terminal.Terminal, p rehearsal.Passport) {
 	t.Printf("%d values: the same answers in two processes, in repeated calls, and in used and new instances.\n",
 		p.Values)

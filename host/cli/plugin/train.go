@@ -167,7 +167,7 @@ func (h heldNames) gotWorse() bool {
 		significant(h.raised.Blocked, h.lowered.Blocked))
 }
 
-// significant reports whether so many more ups than downs are unlikely by chance: a sign test, one-sided, at 5%.
+// significant reports whether such an excess of ups over downs is unlikely by chance: a one-sided sign test at 5%.
 func significant(ups, downs int) bool {
 	return float64(ups-downs) > 1.645*math.Sqrt(float64(ups+downs))
 }

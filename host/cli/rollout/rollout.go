@@ -1,4 +1,4 @@
-// Package rollout has what the commands that change the lineup share: they print the steps and the result.
+// Package rollout is shared by the commands that change the lineup: it prints the steps and the result.
 package rollout
 
 import (

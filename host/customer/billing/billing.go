@@ -227,7 +227,7 @@ func (b *Billing) Refresh(ctx context.Context) error {
 	return err
 }
 
-// RefundDue refunds all subscriptions that are to be refunded, such as those that the provider did not accept before.
+// RefundDue makes all due refunds, including those that the provider did not accept before.
 func (b *Billing) RefundDue(ctx context.Context) error { return b.refund(ctx, "") }
 
 func (b *Billing) refund(ctx context.Context, subscription string) error {

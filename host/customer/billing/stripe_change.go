@@ -64,7 +64,7 @@ func (s *Stripe) Change(ctx context.Context, stored Subscription, o check.Plan) 
 		Items: []*stripe.SubscriptionUpdateItemParams{{ID: &now.item, Price: &price}},
 	}
 	if now.raises(o) {
-		// The period begins anew. Otherwise a day of a larger plan in each month would buy the whole month's quota.
+		// A new period begins. Otherwise a day of a larger plan in each month would buy the whole month's quota.
 		p.BillingCycleAnchorNow, p.ProrationBehavior = stripe.Bool(true), stripe.String("always_invoice")
 		p.PaymentBehavior = stripe.String("pending_if_incomplete")
 		p.AddExpand("latest_invoice")
@@ -99,7 +99,7 @@ func (s *Stripe) endWithPeriod(ctx context.Context, now Subscription, then strin
 	if err != nil || now.Status == Active {
 		return ending, err
 	}
-	ended, err := s.client.V1Subscriptions.Cancel(ctx, now.ID, nil) // Stripe would go on charging for the unpaid period
+	ended, err := s.client.V1Subscriptions.Cancel(ctx, now.ID, nil) // Stripe would keep charging for the unpaid period
 	if err != nil {
 		return now, stripeError("ending the subscription", err)
 	}

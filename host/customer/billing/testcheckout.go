@@ -65,7 +65,7 @@ func (c Card) digits() string { return strings.NewReplacer(" ", "", "-", "").Rep
 type CardError struct {
 	Field  string // number, expiry, cvc or name
 	Reason string
-	// Decline is set if the card was declined. It names no card: everybody's test cards are the same.
+	// Decline is set if the card was declined. It names no card, because everybody uses the same test cards.
 	Decline *Decline
 }
 

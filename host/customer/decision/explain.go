@@ -169,7 +169,7 @@ func newScoring(revision int64, f check.Fused, layers []check.Outcome, terms *ch
 	return s
 }
 
-// points converts log-odds to points, of which 10 double the odds, with one decimal.
+// points converts log-odds to points with one decimal; 10 points double the odds.
 func points(logOdds float64) float64 { return math.Round(100*logOdds/math.Ln2) / 10 }
 
 // hostSignals returns the texts of the host's own signals, which report missing parts of a score.

@@ -108,7 +108,7 @@ func (x *Index) Load(ctx context.Context) error {
 		if err := x.read(ctx, 0); err != nil || !x.old() {
 			return err
 		}
-		current = x.loaded.Load() // reading took so long that it needs the changes since
+		current = x.loaded.Load() // reading took so long that there may be newer changes
 	} else if x.host().Sub(x.reloaded) >= reloadInterval {
 		bounded, cancel := context.WithTimeout(ctx, reloadTimeout)
 		defer cancel()

@@ -1,5 +1,5 @@
-// Package privacy defines the requests and results of data subject access and erasure (GDPR Art. 15 and 17). The JSON
-// of the results is what the API returns and what the dashboard offers for download. Package store executes the
+// Package privacy defines the requests and results of data subject access and erasure (GDPR Art. 15 and 17). The API
+// returns the results as JSON, and the dashboard offers the same JSON for download. Package store executes the
 // requests.
 package privacy
 
@@ -119,7 +119,7 @@ type Review struct {
 	Ref    string `json:"ref"`
 	State  string `json:"state"`  // asked, taken, upheld or overturned
 	Reason string `json:"reason"` // why it was asked for
-	// Value and Contact are what the account sent for the reviewer; null if nothing, and once the review is settled.
+	// Value and Contact are for the reviewer; null if they were not sent, and once the review is settled.
 	Value     *string `json:"value"`
 	Contact   *string `json:"contact"`
 	AskedAt   Time    `json:"asked_at"`

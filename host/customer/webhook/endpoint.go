@@ -30,7 +30,7 @@ type Notice struct {
 	Disabled  bool
 }
 
-// SecretOverlap is how long a replaced secret goes on signing, which gives receivers time to switch.
+// SecretOverlap is how long a replaced secret continues to sign, which gives receivers time to switch.
 const SecretOverlap = 24 * time.Hour
 
 // DisableAfter is how long every attempt must have failed before an endpoint is disabled. Svix uses the same five days.

@@ -33,7 +33,7 @@ type Attempt struct {
 	Error        string    `json:"error"`
 	ResponseBody string    `json:"answer"` // the first KiB, with invalid UTF-8 replaced
 
-	// What the dashboard shows for ExchangeRetention. The request contains the checked value.
+	// The dashboard shows these fields for ExchangeRetention. The request contains the checked value.
 	Request        Request `json:"-"`
 	ResponseHeader string  `json:"-"`
 }

@@ -23,7 +23,7 @@ type Reliability struct {
 
 const calibrationBins = 10
 
-// calibrate compares scores (0 to 100) with labels, of which a share is malicious. A prevalence other than 0 reweights
+// calibrate compares scores (0 to 100) with labels, of which share are malicious. A prevalence other than 0 reweights
 // the rows to that share of malicious ones, because labelled files contain more of them than production.
 func calibrate(scores []float64, malicious []bool, share, prevalence float64) Calibration {
 	maliciousWeight, benignWeight := 1.0, 1.0

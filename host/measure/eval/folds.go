@@ -11,8 +11,8 @@ const (
 	minRemaining = 0.1 // minimum share of the rows of each label that remain if a source is held out
 )
 
-// fold identifies the rows to hold out together: those of a source or, of the sources that are not held out whole,
-// those whose first letters fall into the same part.
+// fold identifies the rows to hold out together: all rows of a source or, for sources that are not held out whole, the
+// rows whose first letters fall into the same part.
 type fold struct {
 	source string
 	part   uint64 // 1 to letterFolds, or 0 for a source

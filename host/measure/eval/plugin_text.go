@@ -25,7 +25,7 @@ func (r *PluginReport) WriteText(out io.Writer) error {
 	return err
 }
 
-// Notes returns what a reader must know besides the figures.
+// Notes returns remarks that a reader needs to understand the figures.
 func (r *PluginReport) Notes() []string {
 	var notes []string
 	if r.Skipped > 0 {

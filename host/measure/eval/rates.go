@@ -37,7 +37,7 @@ func (v *verdicts) add(verdict check.Verdict) {
 	}
 }
 
-// entry returns what a map holds under a key, which is added if it is missing.
+// entry returns the value of a key in a map, and adds an empty one if the key is missing.
 func entry[K comparable, V any](m map[K]*V, key K) *V {
 	if m[key] == nil {
 		m[key] = new(V)

@@ -203,7 +203,7 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Interval is a 95% confidence interval: low and high.
 type Interval [2]Number
 
-// undefined is the interval of what cannot be estimated.
+// undefined is the interval of a figure that cannot be estimated.
 var undefined = Interval{Number(math.NaN()), Number(math.NaN())}
 
 // Failures returns the number of times that a layer returned no result, even on the second attempt.

@@ -48,7 +48,7 @@ func lookupsText(lookups bool) string {
 	return "without lookups"
 }
 
-// writeFalsePositives writes what share of honest values of each type is reviewed or blocked.
+// writeFalsePositives writes the share of honest values of each type that are reviewed or blocked.
 func (r *Report) writeFalsePositives(p *page) {
 	var all []FalsePositives
 	for _, t := range r.Types {
