@@ -101,7 +101,7 @@ func (s *Signer) holds(key ed25519.PublicKey) (heldKey, error) {
 	return heldKey{}, ErrKeyElsewhere
 }
 
-// concluding adds to an error what failed. It is called by defer.
+// concluding adds to an error what failed. Call it with defer.
 func concluding(doing string, err *error) { fault.WrapAll(err, "%s", doing) }
 
 // signNote signs a text under a name. what describes the text in errors.

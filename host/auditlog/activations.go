@@ -25,7 +25,7 @@ const overlap = 8 * time.Second
 // untilTolerance is how much a revision's end may differ from the time of the activation that ended it.
 const untilTolerance = 6 * time.Second
 
-// history is which lineups were in force, according to the stored activations.
+// history says which lineups were in force, according to the stored activations.
 type history struct {
 	steps  []step
 	place  map[registry.Digest]int // in steps, by hash

@@ -99,7 +99,7 @@ type Log interface {
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
 }
 
-// verification is what verifying a log needs.
+// verification holds what is needed to verify a log.
 type verification struct {
 	log         Log
 	key         audit.Public

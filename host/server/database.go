@@ -55,7 +55,7 @@ func openDatabase(ctx context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// databaseObstacles are a database that cannot record checks, and a clock that differs from the database's.
+// databaseObstacles reports a database that cannot record checks, and a clock that differs from the database's.
 func databaseObstacles(s *store.Store) (all []obstacle) {
 	remedies := map[string]string{
 		"database": "Make sure that Postgres runs and accepts writes, and that `ASSAY_DATABASE_URL` points to it. " +

@@ -69,7 +69,7 @@ func openPreparation(_ context.Context, h *host) (part, error) {
 	}, nil
 }
 
-// openPulse opens the reports of this host, its lineup and its canary's outcome to the other hosts.
+// openPulse opens the part that reports this host, its lineup and its canary's outcome to the other hosts.
 func openPulse(_ context.Context, h *host) (part, error) {
 	f := h.follower
 	p := &fleet.Pulse{Roster: h.store, ID: h.id, Name: h.name, Log: h.log, Changed: f.StateChanged(),
