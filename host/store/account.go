@@ -32,12 +32,12 @@ type accountInfo struct {
 	Endpoint bool // the account had a webhook endpoint; the database knows whether it still has one
 }
 
-// maxAccounts bounds the accounts that a ledger remembers, so that preparing a record needs no query. What it remembers
-// may be outdated: the database decides.
+// maxAccounts bounds the accounts that a ledger caches, so that preparing a record needs no query. The cache may be
+// outdated: the database decides.
 const maxAccounts = 20_000
 
-// account returns the information about an account that the ledger needs. It fails with check.ErrUnauthorized if there
-// is none.
+// account returns the information about an account that the ledger needs. It fails with check.ErrUnauthorized if the
+// account does not exist.
 func (l *Ledger) account(ctx context.Context, id string) (accountInfo, error) {
 	if a, ok := l.accounts.Get(id); ok {
 		return a, nil
@@ -84,7 +84,7 @@ func (s *Store) insertAccount(ctx context.Context, a *account) error {
 	return err
 }
 
-// newAccount returns an account on one of the chains of the host's configuration. It stays on its chain.
+// newAccount returns an account on one of the chains that the host's configuration sets. Its chain never changes.
 func (s *Store) newAccount(id string, plan check.Plan) *account {
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
@@ -103,7 +103,7 @@ func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, err
 	return a.ID, wrap(err, "creating account")
 }
 
-// RequireAccount fails with billing.ErrNoAccount if an account is named that does not exist.
+// RequireAccount fails with billing.ErrNoAccount if id is not empty and no account has it.
 func (s *Store) RequireAccount(ctx context.Context, id string) error {
 	found, err := s.db.NewSelect().Table("accounts").Where("id = ?", id).Exists(ctx)
 	if err == nil && !found && id != "" {

@@ -28,7 +28,7 @@ func (s *Store) answerOf(account string, once *check.Once) (*keptAnswer, error) 
 	return &k, err
 }
 
-// answerNames returns what identifies the answer to a request, and the request.
+// answerNames returns the keyed hashes that identify an idempotency key and its request.
 func (s *Store) answerNames(account string, once *check.Once) keptAnswer {
 	return keptAnswer{
 		key:     audit.Pseudonym(s.keys.Answer, []byte(account), "key", once.Key),
@@ -61,7 +61,7 @@ func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]
 	return answer, wrap(err, "looking up an answer")
 }
 
-// Complete keeps once.Answer in place of the answer to the same request, if one is kept.
+// Complete stores once.Answer in place of the answer to the same request, if one is kept.
 func (l *Ledger) Complete(ctx context.Context, account string, once *check.Once) error {
 	a, err := l.account(ctx, account)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"assay/host/internal/durable"
 )
 
-// Answered remembers what a host answered for: the last batches of each audit chain that the database confirmed. It is
-// kept outside the database, so that a host notices when the database went back to an earlier state. In memory it is
-// exact, but for a batch whose reply was lost, which the next one covers. Its file is written by Save, so a host that
-// is killed forgets what it answered since.
+// Answered remembers the newest batches of each audit chain that the database confirmed and the host answered for. It
+// is kept outside the database, so that a host notices when the database was set back to an earlier state. In memory it
+// is exact, except for a batch whose reply was lost, which the next batch covers. Only Save writes its file, so a host
+// that is killed forgets the batches since then.
 type Answered struct {
 	path string // "": only in memory
 
 	mu      sync.Mutex
 	chains  map[int][]answeredBatch // in ascending order of their numbers
 	changed bool                    // since the file was written
-	failed  error                   // of the last Save
+	failed  error                   // the error of the last Save
 }
 
 // answeredBatch is a batch that the database confirmed.
@@ -35,13 +35,13 @@ type answeredBatch struct {
 	Refs []string  `json:"refs"` // of all its records
 }
 
-// How many references are remembered for each chain. With a lost batch they name what was lost.
+// The number of references remembered for each chain. They identify the checks of a lost batch.
 const (
 	refsInMemory = 16384
 	refsInFile   = 512
 )
 
-// OpenAnswered reads what a host answered for from a file, which need not exist.
+// OpenAnswered reads the remembered batches from a file, which need not exist.
 func OpenAnswered(path string) (*Answered, error) {
 	a := &Answered{path: path, chains: map[int][]answeredBatch{}}
 	text, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func (a *Answered) last(chain int) answeredBatch {
 	return answeredBatch{}
 }
 
-// add notes a batch. Batches of one chain can be added in any order.
+// add remembers a batch. Batches of one chain can be added in any order.
 func (a *Answered) add(chain int, b answeredBatch) {
 	b.At = b.At.UTC().Truncate(time.Microsecond) // as the database stores it
 	a.mu.Lock()
@@ -87,7 +87,7 @@ func (a *Answered) add(chain int, b answeredBatch) {
 	a.changed = true
 }
 
-// newestOf returns the last batches that have at most a number of references together, at least one.
+// newestOf returns the newest batches with at most refs references in total, and always at least one batch.
 func newestOf(batches []answeredBatch, refs int) []answeredBatch {
 	first := len(batches) - 1
 	for n := len(batches[first].Refs); first > 0; first-- {
@@ -98,7 +98,7 @@ func newestOf(batches []answeredBatch, refs int) []answeredBatch {
 	return batches[first:]
 }
 
-// forget drops what is remembered of a chain.
+// forget drops the batches of a chain.
 func (a *Answered) forget(chain int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *Answered) forget(chain int) {
 	a.changed = true
 }
 
-// batches returns a copy of what is remembered, by chain.
+// batches returns a copy of the remembered batches by chain.
 func (a *Answered) batches() map[int][]answeredBatch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *Answered) batches() map[int][]answeredBatch {
 	return all
 }
 
-// Unwritten returns a sentence if the newest batches could not be written to the file.
+// Unwritten returns a warning if the newest batches could not be written to the file.
 func (a *Answered) Unwritten() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +127,7 @@ func (a *Answered) Unwritten() []string {
 	return []string{"what this host answered is only in memory: " + a.failed.Error()}
 }
 
-// Save writes the newest batches to the file, unless it has them. It returns an error that the last call did not.
+// Save writes the newest batches to the file, unless it has them. Of consecutive failures, it returns only the first.
 func (a *Answered) Save() error {
 	a.mu.Lock()
 	if a.path == "" || !a.changed {

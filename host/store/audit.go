@@ -92,7 +92,7 @@ func (r auditRow) wrongNode(keys *keyring.Ring) (reason string) {
 	return ""
 }
 
-// entry returns a record for the function audit_append, which gives it its place in a chain.
+// entry returns a record for the function audit_append, which assigns its place in a chain.
 func entry(record audit.Record, at time.Time) string {
 	nonce := make([]byte, audit.NonceBytes)
 	rand.Read(nonce)
@@ -221,8 +221,8 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	return heads, damaged.Err()
 }
 
-// Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head.
-// No host creates such, so verifying these chains fails. The error is that of Heads.
+// Chains returns the head of each chain, and the genesis of each chain that has records or checkpoints but no head. No
+// host creates such chains, so verifying them fails. Errors are those of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
 	var damaged Damaged
@@ -236,8 +236,8 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	for _, b := range damaged {
 		known[b.Chain] = true
 	}
-	// From one chain to the next in the index, because there are few chains and many records. A checkpoint may have
-	// been moved to a chain that does not exist.
+	// Skips from one chain to the next in the index, because there are few chains and many records. A checkpoint may
+	// have been moved to a chain that does not exist.
 	for _, table := range []bun.Ident{"audit_records", "state_records", "audit_checkpoints"} {
 		for after := math.MinInt32; ; {
 			var next *int

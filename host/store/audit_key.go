@@ -19,8 +19,8 @@ func (s *Store) LearnKeys(ctx context.Context) error {
 	return wrap(err, "following the keys of the audit log")
 }
 
-// holdsKeys reports whether this host has the keys that encrypt now. Without them it must leave to other hosts all work
-// that begins with reading what they encrypted: it would take the work from them, or destroy it.
+// holdsKeys reports whether this host has the current encryption keys. Without them it must leave work that begins with
+// reading encrypted data to other hosts: it would take the work from them, or destroy it.
 func (s *Store) holdsKeys() bool { return s.signer.Ready(audit.Records) == nil }
 
 // lacksKeys returns an error if a value cannot be opened because another host encrypted it under a generation of the

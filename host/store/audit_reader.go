@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// AuditReader reads the audit log of a database, with a role that may do nothing but read and without the
-// installation's secret.
+// AuditReader reads the audit log of a database, with a read-only role and without the installation's secret.
 type AuditReader struct{ s *Store }
 
-// OpenAuditReader connects to a database, whose schema must be that of this version. It changes nothing.
+// OpenAuditReader connects to a database, which must have this version's schema. It changes nothing.
 func OpenAuditReader(ctx context.Context, url string) (*AuditReader, error) {
 	db, err := connect(url, 1)
 	if err != nil {

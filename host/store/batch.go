@@ -329,8 +329,8 @@ func (l *Ledger) trySettle(ctx context.Context, params []any) (recorded []int, e
 }
 
 // inDoubt reports whether a statement that failed with err may have been committed. An error that Postgres reports for
-// a statement means that it was rolled back. One that ends the connection may come after the commit, when the server
-// stops while the commit waits for a standby, or from a pooler.
+// a statement means that it was rolled back. An error that ends the connection may come after the commit: from a
+// pooler, or from a server that stops while the commit waits for a standby.
 func inDoubt(err error) bool {
 	var pg *pgconn.PgError
 	var doubt *inDoubtError

@@ -119,7 +119,7 @@ func (s *Store) PollPage(ctx context.Context, session [32]byte, every time.Durat
 }
 
 // CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. It fails with
-// billing.ErrNoCheckout, or with billing.ErrSubscribed if the account has got a subscription meanwhile.
+// billing.ErrNoCheckout, or with billing.ErrSubscribed if the account has subscribed in the meantime.
 func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	var row checkoutRow
 	err := s.db.NewSelect().Model(&row).
@@ -180,7 +180,7 @@ func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Clai
 	err = s.withCheckout(ctx, session, func(c *checkoutRow) error {
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID, Upgrade: c.Upgrade}
 		if c.State == "open" {
-			// If the account was subscribed in another tab, this checkout leads nowhere.
+			// The account may have subscribed in another tab, which makes this checkout obsolete.
 			plan, err := s.livePlan(ctx, c.AccountID)
 			if plan == "" {
 				return cmp.Or(err, billing.ErrPending)

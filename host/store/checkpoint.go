@@ -23,8 +23,8 @@ func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []strin
 }
 
 // Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order, with the signatures
-// of witnesses that they have. They are not verified. The error is an *audit.BreakError if the row of one does not have
-// its chain and size.
+// of witnesses that they have. They are not verified. The error is an *audit.BreakError if a checkpoint is stored under
+// another chain or size.
 func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
 	var rows []struct {
 		Size       int64
@@ -48,15 +48,15 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 	return notes, nil
 }
 
-// OldCheckpoints returns the signed checkpoints of all chains that are stored for some time.
+// OldCheckpoints returns the signed checkpoints of all chains that were stored at least age ago.
 func (s *Store) OldCheckpoints(ctx context.Context, age time.Duration) (notes []string, err error) {
 	err = s.db.NewRaw("SELECT note FROM audit_checkpoints WHERE signed_at <= now() - make_interval(secs => ?)",
 		age.Seconds()).Scan(ctx, &notes)
 	return notes, wrap(err, "reading checkpoints")
 }
 
-// NewestCheckpoint returns the signed checkpoint of the largest tree of a chain with the signatures of witnesses that
-// it has, or "". It is not verified.
+// NewestCheckpoint returns the signed checkpoint of a chain's largest tree, with the signatures of witnesses that it
+// has, or "" if there is none. It is not verified.
 func (s *Store) NewestCheckpoint(ctx context.Context, chain int) (note string, err error) {
 	return s.checkpoint(ctx, `SELECT note || cosignatures FROM audit_checkpoints WHERE chain = ?
 		ORDER BY size DESC LIMIT 1`, chain)
@@ -76,7 +76,7 @@ func (s *Store) checkpoint(ctx context.Context, query string, args ...any) (note
 }
 
 // KeepCosignature adds the signature lines of a witness to the checkpoint of a chain's tree with size leaves. It does
-// nothing if the checkpoint is not stored, or has lines under the witness's name.
+// nothing if the checkpoint is not stored, or already has lines under the witness's name.
 func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name, lines string) error {
 	_, err := s.db.NewRaw(`UPDATE audit_checkpoints SET cosignatures = cosignatures || ?
 		WHERE chain = ? AND size = ? AND position(? IN cosignatures) = 0`, lines, chain, size,
@@ -84,8 +84,8 @@ func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name
 	return wrap(err, "storing a cosignature of audit chain %d", chain)
 }
 
-// ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour, and the
-// newest with the signature of a witness. The hours are those of the database's clock.
+// ThinCheckpoints deletes checkpoints older than a day, except the newest of each chain and hour and the newest with
+// the signature of a witness. Hours are by the database's clock.
 func (s *Store) ThinCheckpoints(ctx context.Context) error {
 	var chains []int
 	err := s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads ORDER BY chain").Scan(ctx, &chains)

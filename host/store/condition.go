@@ -30,18 +30,18 @@ type condition struct {
 // clockReading is a time of the database and the host's time at that moment, which has a monotonic reading.
 type clockReading struct{ database, host time.Time }
 
-// latest is what a probe saw of data that hosts follow. While nothing has changed, it answers their polls without a
-// query. Notifications, which arrive sooner, discard it.
+// latest is the state of data that hosts follow, as of a probe. While nothing has changed, it answers their polls
+// without a query. Notifications, which arrive sooner, discard it.
 type latest struct {
 	At         time.Time
 	Activation int64  // the id of the last one
 	Override   int64  // the number of the last change
-	Candidates int    // open ones
-	Lists      string // a digest of what is known of them
+	Candidates int    // number of open ones
+	Lists      string // a digest of their rows
 }
 
-// unchanged returns what a probe saw lately, or nil. A store that nobody watches has none: a command must see what was
-// stored just before.
+// unchanged returns what a recent probe saw, or nil. Without Watch it returns nil, because a command must see data that
+// was stored just before.
 func (s *Store) unchanged() *latest {
 	if l := s.watched.latest.Load(); s.watched.watching.Load() && l != nil && time.Since(l.At) < 2*probeInterval {
 		return l

@@ -45,7 +45,7 @@ const (
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// pingAfter is how long a connection is idle before it is tried at its next use. What polls every second need not.
+// pingAfter is how long a connection must be idle to be pinged before its next use. Polls every second need no ping.
 const pingAfter = 3 * time.Second
 
 // connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
@@ -97,7 +97,7 @@ const (
 	maxSilence = keepAliveIdle + keepAliveCount*keepAliveInterval
 )
 
-// CheckURL returns an error, which has no password, if a URL cannot be that of a database.
+// CheckURL returns an error if a URL cannot be a database's. The error does not contain the password.
 func CheckURL(url string) error {
 	_, err := connConfig(url)
 	return err
@@ -134,7 +134,7 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	cfg.OnNotice = keepWarning
 	keep := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
-		// A server that refuses writes is no longer the primary. The next connection may lead to the one that is.
+		// A server that refuses writes is no longer the primary. The next connection may reach the new one.
 		return err.Code != readOnly && keep(conn, err)
 	}
 	return cfg, nil
@@ -219,9 +219,9 @@ var transactionSettings = "SET LOCAL lock_timeout = " + milliseconds(lockTimeout
 	"; SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(idleTimeout) +
 	"; SET LOCAL jit = off" // compiling takes longer than any query here
 
-// again calls fn until it does not fail because of a conflict with another host, up to a hundred times with short
-// pauses. fn reads without locks and then calls a function of the database that verifies what was read. When it finds a
-// conflict, another host has made progress.
+// again calls fn until it no longer fails because of a conflict with another host, up to a hundred times with short
+// pauses. fn reads without locks and then calls a database function that verifies that the data read is unchanged. A
+// conflict means that another host has made progress.
 func again(fn func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := fn()
@@ -256,8 +256,8 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 			return
 		}
 		conn.forgetWarning()
-		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
-		// whatever the order of the locks within a function.
+		// A cluster serialises changes to tables that every machine has a copy of, so deadlocks are possible whatever
+		// the order of the locks within a function.
 		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
 			r.row, r.err = only[T](context.WithoutCancel(ctx), conn.sql.NewRaw(statement, args))
 		}
@@ -294,7 +294,7 @@ func only[T any](ctx context.Context, statement *bun.RawQuery) (row T, err error
 	return row, err
 }
 
-// require is once for a function that returns whether it found what it changes. Otherwise it fails with missing.
+// require is once for a function that reports whether it found the row to change. It fails with missing if not.
 func (s *Store) require(ctx context.Context, missing error, call string, args named) error {
 	found, err := once[bool](ctx, s, call, args)
 	if err == nil && !found {
@@ -332,7 +332,7 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	})
 }
 
-// onLongConn runs fn on its own connection, without limits of time. It is for statements that process whole tables. A
+// onLongConn runs fn on its own connection, without time limits. It is for statements that process whole tables. A
 // store runs one at a time.
 func (s *Store) onLongConn(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	select {

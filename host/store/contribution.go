@@ -26,7 +26,7 @@ type contribution struct {
 // nodeSeen is a node that a check counts.
 type nodeSeen struct {
 	kind string
-	node []byte // its name, of nodeBytes bytes
+	node []byte // its name, nodeBytes long
 }
 
 // newContribution returns a check's contribution to the reputation graph, encoded and encrypted, and the node of the

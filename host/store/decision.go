@@ -92,7 +92,7 @@ func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (req
 	return r, orElse(err, check.ErrUnauthorized)
 }
 
-// recordedRow is a check with what belongs to it.
+// recordedRow is a recorded check with its event, feedback, review and checkpoint.
 type recordedRow struct {
 	auditRow
 	reviewColumns

@@ -18,9 +18,9 @@ var ErrNoCitus = errors.New("this database does not have the Citus extension: in
 // distributedTable is a table that Citus spreads over the nodes by a column.
 type distributedTable struct{ table, column string }
 
-// distributedTables are all of them. Those with the column chain are colocated. A statement that a check needs names
-// the column of every one of these tables that it reads or writes, so that it runs on one node. All other tables but
-// localTables are reference tables, of which each node has a copy.
+// distributedTables lists all of them. Those with the column chain are colocated. A statement that a check needs names
+// the distribution column of each of these tables that it uses, so that it runs on one node. All other tables except
+// localTables are reference tables: each node has a copy.
 var distributedTables = slices.Concat(distributedBy("chain", chainTables...),
 	distributedBy("node", "graph_sightings", "graph_edges", "feed_entries"), distributedBy("prefix", "feed_ranks"),
 	distributedBy("domain", "registrations"), distributedBy("client", "public_uses"))
@@ -41,8 +41,8 @@ func distributedBy(name string, tables ...string) []distributedTable {
 // rate_uses every second, and each change of a reference table is a commit in two phases on all nodes.
 var localTables = []string{"hosts", "candidates", "candidate_hosts", "jobs", "rate_uses"}
 
-// Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is
-// distributed, and added again with the second.
+// Citus refuses to distribute a table that another one refers to, so the foreign key is dropped before the first of the
+// two is distributed, and added again with the second.
 const (
 	dropAttemptsKey = "ALTER TABLE webhook_attempts DROP CONSTRAINT IF EXISTS webhook_attempts_chain_ref_fkey"
 	addAttemptsKey  = `ALTER TABLE webhook_attempts ADD CONSTRAINT webhook_attempts_chain_ref_fkey
@@ -202,8 +202,8 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 	return append(references, steps...), nil
 }
 
-// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans. Citus cannot do
-// that, nor join nodes with their sightings.
+// plainFunctions returns the functions whose definitions suit only plain Postgres. They reuse generic plans, which
+// Citus cannot do. graph_known also joins nodes with their sightings, which Citus cannot do either.
 func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
 		WHERE pronamespace = current_schema()::regnamespace AND 'plan_cache_mode=force_generic_plan' = ANY (proconfig)

@@ -64,7 +64,7 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 	return total, nil
 }
 
-// erasing is an erasure between two steps.
+// erasing is the state of an erasure between two steps.
 type erasing struct {
 	caller   check.Caller
 	selector privacy.Selector
@@ -85,12 +85,12 @@ type erasing struct {
 // erasureBatch is the result of one step of an erasure.
 type erasureBatch struct {
 	privacy.ErasureResult
-	// Records remain. They have lost what they added to the graph, as have the checks recorded since the last read, so
-	// the erasure must go on. The last step erases all records.
+	// Records remain. Their contributions to the graph are gone, as are those of checks recorded since the last read,
+	// so the erasure must go on. The last step erases all records.
 	more bool
 }
 
-// eraseStep takes one step of an erasure, again if another host is in the way.
+// eraseStep takes one step of an erasure, and retries it after a conflict with another host.
 func (s *Store) eraseStep(ctx context.Context, e *erasing) (batch erasureBatch, err error) {
 	err = again(func() (err error) {
 		batch, err = s.tryErase(ctx, e)
@@ -145,7 +145,7 @@ func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, e
 }
 
 // readErasable reads up to eraseRead records of a subject. At first it also finds the requester and the subject, and
-// removes the account's overrides of it: the records may be what names it.
+// removes the account's overrides of it, while there are still records from which to find the subject.
 func (s *Store) readErasable(ctx context.Context, e *erasing) (err error) {
 	if !e.resolved {
 		if e.r, err = s.findRequester(ctx, s.db, e.caller); err != nil {
@@ -172,7 +172,7 @@ func (s *Store) readErasable(ctx context.Context, e *erasing) (err error) {
 	if len(e.rows) > e.most && e.most > 0 && !e.started {
 		return privacy.LargeError{}
 	}
-	// After the records: if another erasure was faster, it is among those that are read now.
+	// Read after the records, to include an erasure that was faster.
 	if err := s.completeSubject(ctx, s.db, e.r, &e.p); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Store) readErasable(ctx context.Context, e *erasing) (err error) {
 	}
 	e.node, e.resolved = e.p.node, true
 	if e.p.waiting {
-		if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
+		if err := s.CatchUp(ctx); err != nil { // only for the counts: contributions not applied are forgotten too
 			s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
 		}
 	}
@@ -199,7 +199,7 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 	Reason: "has no check that leads to the reputation graph; " +
 		"send the value as domain, email, phone or iban instead"}
 
-// deletion is what audit_erase deleted besides records.
+// deletion counts the rows other than records that audit_erase deleted.
 type deletion struct {
 	Events, Sightings, Links int
 	Recorded                 bool // there was anything to erase
@@ -207,8 +207,8 @@ type deletion struct {
 }
 
 // eraseRows erases a subject's rows, its exports and its node in the reputation graph, and appends a record of that to
-// the chain. If they are all its rows up to a record of the chain, later ones are a conflict. Every host is told, so
-// that it forgets the subject's checks.
+// the chain. complete, if not nil, is the record up to which rows has all of the subject's; later ones are a conflict.
+// Every host is notified, so that it forgets the subject's checks.
 func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow, complete *int64) (
 	done privacy.Erasure, deleted deletion, err error) {
 	at := s.now().UTC().Truncate(time.Millisecond)

@@ -55,13 +55,13 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
 	if err != nil {
-		return nil, withOutage(fmt.Errorf("exporting subject: %w", err)) // what is not recorded is not disclosed
+		return nil, withOutage(fmt.Errorf("exporting subject: %w", err)) // no disclosure without its record
 	}
 	return export, nil
 }
 
-// undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,
-// each machine has a snapshot of its own, and what is committed on several machines appears on one after another.
+// undisturbed repeats read until no erasure or graph update happened meanwhile. On a cluster, each machine has its own
+// snapshot, and a commit on several machines becomes visible on one after another.
 func (s *Store) undisturbed(ctx context.Context, c check.Caller, selector privacy.Selector, read func() error) error {
 	const maxAttempts = 100 // as in again
 	for range maxAttempts {
@@ -222,7 +222,7 @@ func timeOf(t *time.Time) *privacy.Time {
 
 // recordExport records in the audit log that a subject's data was disclosed to the holder of a key. The record contains
 // the subject's pseudonym and is erased with the subject's other records. A subject erased meanwhile gets no record.
-// What takes long is read before the function locks the chain's head.
+// The slow read comes first, because audit_export locks the chain's head.
 func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []byte) error {
 	r, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []by
 	var last struct {
 		Seq        int64
 		RecordedAt time.Time
-		Recorded   bool // the disclosure is
+		Recorded   bool // the disclosure is recorded already
 	}
 	err = s.db.NewSelect().TableExpr("? AS r", r.ofSubject(pseudonym)).Column("seq", "recorded_at").
 		ColumnExpr("bool_or(kind = ? AND key_id = ? AND recorded_at > ?) OVER () AS recorded", audit.Export, r.KeyID,

@@ -142,7 +142,7 @@ func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.
 	return cmp.Or(nextErr, err)
 }
 
-// replaceRanks replaces the names of a ranked list by those in the temporary table listed, which it empties. A list
+// replaceRanks replaces the names of a ranked list with those in the temporary table listed, which it empties. A list
 // that is no longer ranked loses its names.
 func replaceRanks(ctx context.Context, tx pgx.Tx, list int, kind feed.Kind, change *feed.Change) error {
 	var removed int
@@ -267,7 +267,7 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// compactEntries rewrites the table of entries if that is worth while. It is a statement of its own, because lookups
+// compactEntries rewrites the table of entries if that is worthwhile. It is a statement of its own, because lookups
 // wait for it and this host may stop. If it fails, the next import tries again.
 func (s *Store) compactEntries(ctx context.Context) {
 	err := s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -279,7 +279,7 @@ func (s *Store) compactEntries(ctx context.Context) {
 	}
 }
 
-// readLists are lists as they were read, and the digest that a probe saw before.
+// readLists holds the lists read last, and the digest that a probe saw before they were read.
 type readLists struct {
 	lists  []feed.List
 	digest string

@@ -38,7 +38,7 @@ func readFunctions(files fs.FS) ([]byte, error) {
 	return bytes.Replace(text, []byte("-- states.sql\n"), cases, 1), err
 }
 
-// functionsState is how the database's functions relate to those of this host.
+// functionsState compares the database's functions with those of this host.
 type functionsState int
 
 const (
@@ -47,7 +47,7 @@ const (
 	functionsNewer                  // the database had those of this host before
 )
 
-// compareFunctions tells whether the database has the functions of files.
+// compareFunctions reports whether the database has the functions of files.
 func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsState, error) {
 	text, err := readFunctions(files)
 	if err != nil {
@@ -88,15 +88,15 @@ func definedIn(text []byte) (names []string) {
 	return names
 }
 
-// applyFunctions puts the functions of files in force, in one transaction, and drops those of earlier files that are
-// gone. Functions that somebody else has added stay. The caller holds the lock of migrations.
+// applyFunctions creates or replaces the functions of files in one transaction, and drops those that only earlier files
+// had. Functions that somebody else has added stay. The caller holds the lock of migrations.
 func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
 	text, err := readFunctions(files)
 	if err != nil {
 		return err
 	}
 	digest := sha256.Sum256(text)
-	// What this transaction did not write is not in the file.
+	// Functions that this transaction did not write are no longer in the file.
 	statements := []string{string(text), dropFunctions("xmin <> pg_current_xact_id()::xid"), keepOnCluster}
 	apply := func(statements ...string) error {
 		return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
@@ -135,7 +135,7 @@ func dropFunctions(condition string) string {
 		END $drop$`
 }
 
-// keepOnCluster gives a database with the Citus extension its forms of the functions that keep their plans.
+// keepOnCluster replaces the definitions that suit only plain Postgres if the database has the Citus extension.
 var keepOnCluster = `DO $cluster$
 	BEGIN
 		IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN

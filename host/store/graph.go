@@ -24,7 +24,7 @@ type nodeNames struct{ hashes *audit.Pseudonyms }
 
 func newNodeNames(keys *keyring.Ring) nodeNames { return nodeNames{audit.NewPseudonyms(keys.Graph)} }
 
-// nodeBytes is the length of a node's name. A graph of 10^12 nodes holds two of one name with a chance below 10^-14.
+// nodeBytes is the length of a node's name. Two of 10^12 nodes have the same name with a probability below 10^-14.
 const nodeBytes = 16
 
 // of returns the name of a node: the first bytes of a keyed hash.
@@ -35,8 +35,8 @@ func (n nodeNames) of(kind, value string) []byte {
 // node returns the name of a node of the reputation graph.
 func (s *Store) node(n reputation.Node) []byte { return newNodeNames(s.keys).of(n.Kind, n.Value) }
 
-// graphAccount returns the number that stands for an account in the reputation graph, or 0 for "". It must return the
-// number that graph_account in functions.sql returns.
+// graphAccount returns the number of an account in the reputation graph, or 0 for "". It must return the number that
+// graph_account in functions.sql returns.
 func graphAccount(id string) int64 {
 	if id == "" {
 		return 0
@@ -56,8 +56,8 @@ const (
 	maxLinks       = 128 // links of a node; a node with more is a hub, such as a large provider, and is ignored
 	maxSubjects    = 256 // subjects in one query
 
-	// linksShare is the maximum number of links of a node that are read of one customer. Fewer than minCustomers cannot
-	// make a node a hub, which would hide what others know of its neighbours.
+	// linksShare is the maximum number of links of a node that are read for one customer. Fewer than minCustomers
+	// cannot make a node a hub, which would hide other customers' data about its neighbours.
 	linksShare = maxLinks/minCustomers + 1
 )
 

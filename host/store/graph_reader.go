@@ -30,10 +30,10 @@ type seenBy struct {
 	account int64
 }
 
-// graphSubject is a subject by the names of its nodes, as strings.
+// graphSubject holds the names of a subject's nodes, as strings.
 type graphSubject struct {
 	entity  string
-	account int64 // whose own checks count too; 0: nobody's
+	account int64 // the account whose own checks count too; 0: none
 	parents []string
 }
 
@@ -55,7 +55,7 @@ func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) 
 	}
 	for i, subject := range subjects {
 		sub := graphSubject{entity: string(names.of(subject.Entity.Kind, subject.Entity.Value))}
-		if subject.Account != publicAccount { // which is nobody's own
+		if subject.Account != publicAccount { // which belongs to nobody
 			sub.account = graphAccount(subject.Account)
 		}
 		ask(sub.entity, sub.account)
@@ -170,7 +170,7 @@ func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) erro
 		for _, l := range withoutHub(links[sub.entity]) {
 			customers[string(l.Other)]++
 		}
-		// Those of most customers first, so that nobody's own crowd out the others'.
+		// Nodes seen by most customers first, so that one customer's own cannot crowd out the others'.
 		others := slices.SortedFunc(maps.Keys(customers), func(a, b string) int {
 			return cmp.Or(cmp.Compare(customers[b], customers[a]), cmp.Compare(a, b))
 		})

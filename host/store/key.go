@@ -105,7 +105,7 @@ func (s *Store) addKey(ctx context.Context, accountID string, wanted apikey.Want
 	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, errors.Join(err, refusals[refusal])
 }
 
-// refusals are the errors for what functions of the database return in place of an empty text.
+// refusals maps results of database functions, which return "" on success, to errors.
 var refusals = map[string]error{
 	"no such key":                apikey.ErrNotFound,
 	"too many keys":              apikey.ErrTooMany,
@@ -147,7 +147,7 @@ func newKeyRow(secret, account, name string) (*keyRow, error) {
 }
 
 // RotateKey issues a replacement with the same name, limits and lifetime for a key, which keeps working until the
-// overlap has passed, or until it would have expired. An empty accountID means the key's. It fails with
+// overlap has passed, or until it would have expired. An empty accountID matches any account. It fails with
 // apikey.ErrNotFound or apikey.ErrTooMany.
 func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (apikey.Issued, error) {
 	var old struct {
@@ -267,7 +267,7 @@ func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) erro
 // ForgetCallers clears the cache of Authenticate, after keys or plans have changed.
 func (s *Store) ForgetCallers() { s.callers.Clear() }
 
-// cachedCaller is what is remembered of a key.
+// cachedCaller is the cached outcome of authenticating a key.
 type cachedCaller struct {
 	check.Caller
 	err   error // check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, or nil

@@ -10,8 +10,8 @@ import (
 	"assay/host/check"
 )
 
-// keyUses remembers when keys were last used other than for a recorded check, whose batch stores it (ledger_append). So
-// no request waits for it.
+// keyUses remembers when keys were last used for anything but a recorded check, so that no request waits for the write.
+// A recorded check's batch stores the use itself (ledger_append).
 type keyUses struct {
 	mu   sync.Mutex
 	last map[string]keyUse // by key

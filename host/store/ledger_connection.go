@@ -26,8 +26,8 @@ import (
 const batchSettled = "AS001"
 
 // connectLedger opens a pool whose connections never send a cancel request: a statement that waits for a synchronous
-// standby would commit without it. pgconn would send one whenever a connection breaks. If url, of a pooler, cannot be
-// reached, connections lead to the database of direct.
+// standby would commit without it. pgconn would send one whenever a connection breaks. If url is a pooler's and cannot
+// be reached, connections go to direct.
 func connectLedger(url, direct string, connections int) (*bun.DB, error) {
 	cfg, err := connConfig(url)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *connection) query(function string, args []any, scan func(values [][]byt
 // warned is the key of a connection's last warning.
 const warned = "warned"
 
-// keepWarning keeps a warning for warning.
+// keepWarning stores a warning, which the method warning returns.
 func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" {
 		conn.CustomData()[warned] = n
@@ -226,7 +226,7 @@ func arrayOf[T any](element uint32, values []T, put func(b []byte, v T) []byte) 
 // postgresEpoch is where the database's times begin, in microseconds since 1970.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// callErrors are the outcomes of calls besides "quota".
+// callErrors maps the outcomes of calls, except "quota", to errors.
 var callErrors = map[string]error{"unauthorized": check.ErrUnauthorized, "suspended": check.ErrSuspended,
 	"event": errNeedsEvent, "moved": errMoved, "revision": check.ErrRevision, "answered": check.ErrAnswered}
 

@@ -48,8 +48,8 @@ func (s *Store) StoreLineup(ctx context.Context, canonical []byte, origin regist
 	return revision, wrap(err, "storing lineup")
 }
 
-// Activate puts a signed activation in force on every host and records it in every audit chain. It fails with
-// activation.ErrSuperseded, and changes nothing, unless the activation before is in force.
+// Activate puts a signed activation in force on every host and records it in every audit chain. Unless the activation
+// that a replaces is in force, it changes nothing and fails with activation.ErrSuperseded.
 func (s *Store) Activate(ctx context.Context, a activation.Signed) error {
 	var refused string
 	err := again(func() (err error) {

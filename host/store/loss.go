@@ -18,15 +18,15 @@ import (
 	"assay/host/internal/maintenance"
 )
 
-// recordsLost is the SQLSTATE with which ledger_append fails if the chain does not contain the record that the host
-// answered for last.
+// recordsLost is the SQLSTATE with which ledger_append fails if the chain lacks the last record that the host answered
+// for.
 const recordsLost = "AS002"
 
 // errRecordsLost is the reason why checks are refused after a loss.
 var errRecordsLost = errors.New("the database has lost records that were answered: an operator must run " +
 	"assay audit accept-loss")
 
-// FoundLoss is what a host answered for and the database no longer contains.
+// FoundLoss describes records that a host answered for and the database no longer contains.
 type FoundLoss struct {
 	Chain      int       `json:"chain"`
 	Seq        int64     `json:"seq"` // of the last record that the host answered for
@@ -123,9 +123,9 @@ const (
 	compareInterval = 5 * time.Second
 )
 
-// Guard compares the database with what this host answered for, and writes that to its file, until ctx ends. Every
-// batch makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host
-// or another one misses records, checks are refused.
+// Guard compares the database with the records that this host answered for, and saves these to its file, until ctx
+// ends. Every batch makes the same comparison; Guard also makes it while nobody calls, and finds out which records are
+// lost. While this host or another one misses records, checks are refused.
 func (l *Ledger) Guard(ctx context.Context) {
 	compared := time.Now()
 	for maintenance.Pause(ctx, guardInterval) {
@@ -142,7 +142,7 @@ func (l *Ledger) Guard(ctx context.Context) {
 	}
 }
 
-// Compare compares the database once with what this host answered for, see Guard.
+// Compare compares the database once with the records that this host answered for, see Guard.
 func (l *Ledger) Compare(ctx context.Context) error {
 	all := l.answered.batches()
 	var numbers []int
@@ -175,7 +175,7 @@ func (l *Ledger) Compare(ctx context.Context) error {
 	return nil
 }
 
-// keeps reports whether the database contains what this host answered for in a chain. If not, it stores the loss.
+// keeps reports whether a chain contains the records that this host answered for. If not, it stores the loss.
 func (l *Ledger) keeps(ctx context.Context, chain int, batches []answeredBatch) (bool, error) {
 	s, last := l.store, batches[len(batches)-1]
 	kept, err := s.contains(ctx, chain, last)

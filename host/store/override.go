@@ -34,7 +34,7 @@ func (s *Store) OverrideKeys() override.Keys {
 // Now returns the time of the database's clock.
 func (s *Store) Now() time.Time { return s.now() }
 
-// listed opens a row for people.
+// listed decrypts a row for display.
 func (s *Store) listed(r override.Entry) override.Listed {
 	l := override.Listed{ID: r.ID, Account: r.Account, Action: r.Action, Kind: r.Kind, Target: r.Masked,
 		Author: r.Author, CreatedAt: privacy.Time{Time: r.CreatedAt}, ExpiresAt: privacy.Time{Time: r.ExpiresAt}}
@@ -187,7 +187,7 @@ func (s *Store) deleteOverride(ctx context.Context, r requester, row override.En
 	return removed, err
 }
 
-// Overrides lists the overrides of an account, newest first. "" is the operator.
+// Overrides lists the overrides of an account, newest first. The account "" is the operator's.
 func (s *Store) Overrides(ctx context.Context, account string) ([]override.Listed, error) {
 	return s.listOverrides(ctx, s.db, "account_id = ?", account)
 }
@@ -215,8 +215,8 @@ func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Chang
 		changes.Last = since
 		return changes, nil
 	}
-	// The last change that the caller knows is among them, unless the database went back. The numbers are read before
-	// the rows, so a change in between is read again next time.
+	// The last change that the caller knows is among them, unless the database was set back to an earlier state. The
+	// numbers are read before the rows, so a change in between is read again next time.
 	var changed []struct {
 		AccountID string
 		Change    int64

@@ -12,7 +12,7 @@ import (
 	"assay/host/access/signin"
 )
 
-// maxOwned limits the accounts to which one request for a link by e-mail gives links.
+// maxOwned limits the accounts for which one request for a link by e-mail gives links.
 const maxOwned = 10
 
 // addressMatch returns the keyed hash by which the accounts of an address are found. The case of ASCII letters does not
@@ -40,7 +40,7 @@ func (s *Store) OwnerAddress(ctx context.Context, account string) (string, error
 	return row.text, unlessUnknown(err)
 }
 
-// RecoveryAddress returns the recovery address of an account and when it begins to sign in, or "".
+// RecoveryAddress returns the recovery address of an account and the time from which it can sign in, or "".
 func (s *Store) RecoveryAddress(ctx context.Context, account string) (address string, usableAt time.Time, err error) {
 	row, err := s.addressIn(ctx, ofOwner, account, true)
 	return row.text, row.UsableAt, unlessUnknown(err)
@@ -113,7 +113,7 @@ func (s *Store) ConfirmAddress(ctx context.Context, account, token string) (form
 	return former, nil
 }
 
-// storeAddress stores the address of an account's owner, or the recovery address, which signs in after a time.
+// storeAddress stores the address of an account's owner, or the recovery address, which can sign in after usableIn.
 func (s *Store) storeAddress(ctx context.Context, row addressRow, usableIn time.Duration) error {
 	_, err := query(s.db, "store_address", named{"account": row.AccountID, "recovery": usableIn > 0,
 		"match": s.addressMatch(row.text), "sealed": row.SealedAddress, "now": s.now(),
@@ -121,8 +121,8 @@ func (s *Store) storeAddress(ctx context.Context, row addressRow, usableIn time.
 	return err
 }
 
-// ConfirmRecovery uses up a link of NewRecoveryLink. Its address signs in after signin.RecoveryWait, unless the owner
-// refuses it. It fails with signin.ErrUnknown.
+// ConfirmRecovery uses up a link of NewRecoveryLink. Its address can sign in after signin.RecoveryWait, unless the
+// owner refuses it. It fails with signin.ErrUnknown.
 func (s *Store) ConfirmRecovery(ctx context.Context, token string) (account string, err error) {
 	hash, ok := signin.ParseToken(token)
 	if !ok {

@@ -16,8 +16,8 @@ type pace struct {
 	progress time.Time     // when the last batch ended, or when the first one in progress began
 }
 
-// ownRecords is the assumed constant part of a batch's time, in records. A small batch's time has little to do with its
-// records, so without a constant part an idle ledger would look slow.
+// ownRecords is the assumed constant part of a batch's time, in records. The time of a small batch hardly depends on
+// its records, so without a constant part an idle ledger would look slow.
 const ownRecords = 16
 
 // initialEach is assumed for each record until batches have been recorded. Without an assumption, the first batches of

@@ -36,7 +36,7 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 // PublishPlugin stores a module as the given version of its plugin, with notes about it, which it does not verify.
 // Publishing the same bytes again only stores the notes; each replaces the one of its kind. It fails with
 // registry.ErrVersionTaken if the version has other bytes, and with a registry.Refusal if the name belongs to another
-// owner, see registry.PluginName. Without an owner ("") it does not matter whose the name is.
+// owner, see registry.PluginName. An empty owner may publish under any name.
 func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version, owner string, notes registry.Notes) (
 	err error) {
 	defer func() { err = wrap(err, "publishing %s@%s", m.Manifest.Name, version) }()

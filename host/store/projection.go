@@ -91,14 +91,14 @@ func (p *Projection) Run(ctx context.Context) {
 			failing = false
 		}
 		wait := p.interval
-		if n == 0 { // what other hosts record is applied by them, unless they stop
+		if n == 0 { // other hosts apply what they record, unless they stop
 			wait = max(wait, idleInterval)
 		}
 		timer.Reset(p.store.Turn(wait))
 	}
 }
 
-// progress is how far the contributions of a chain are applied.
+// progress records which contributions of a chain are applied.
 type progress struct {
 	Chain            int
 	Applied, Forgets int64
@@ -370,7 +370,7 @@ func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (re
 	return result, err
 }
 
-// createProgress lets the contributions of new chains be applied.
+// createProgress adds the rows of graph_progress for new chains, so that their contributions can be applied.
 func createProgress(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx,
 		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain < ?

@@ -15,15 +15,15 @@ import (
 	"assay/host/customer/webhook"
 )
 
-// How long data is kept whose age nothing else limits.
+// How long data is kept that has no other limit on its age.
 const (
 	answerRetention = 24 * time.Hour
 	// strayRetention is for subscriptions without an account. Stripe resends an event for three days.
 	strayRetention         = 30 * 24 * time.Hour
 	keyRetention           = 30 * 24 * time.Hour              // of the hash of an ended key (contract section 8)
-	refundRetention        = 30 * 24 * time.Hour              // a refund is shown as long
-	overrideRetention      = 24 * time.Hour                   // an expired override is listed as long
-	registrationMaxAge     = 60 * 24 * time.Hour              // those that are still checked are refreshed weekly
+	refundRetention        = 30 * 24 * time.Hour              // refunds are shown for this long
+	overrideRetention      = 24 * time.Hour                   // expired overrides are listed for this long
+	registrationMaxAge     = 60 * 24 * time.Hour              // those still checked are refreshed weekly
 	failedPayloadRetention = privacy.PayloadHours * time.Hour // also of response bodies, which may echo the payload
 	webhookRetention       = privacy.EventDays * 24 * time.Hour
 )
@@ -39,7 +39,7 @@ type expiry struct {
 	age  time.Duration
 }
 
-// retention is all that Prune and PruneSightings delete. The audit log has rules of its own, see AuditDue and
+// retention lists everything that Prune and PruneSightings delete. The audit log has its own rules, see AuditDue and
 // ThinCheckpoints.
 var retention = []expiry{
 	{"rate_uses", "", "", "used_at <= ?before", time.Minute},
@@ -61,7 +61,7 @@ var retention = []expiry{
 	{"webhook_old_secrets", "", "", "ends_at <= ?before", 0},
 	{"ledger_settlements", "batch", "", "settled_at < ?before", 24 * time.Hour}, // a batch arrives in seconds or never
 	{"answers", "account_id, key_hash", "", "kept_at <= ?before", answerRetention},
-	// Parts without a request that needs them go too. The next rule is applied later, so an export may end in between.
+	// Also delete parts that no request needs. The next rule is applied later, so an export may end in between.
 	{"export_parts", "id, after", "", "NOT EXISTS (SELECT FROM subject_requests AS q " +
 		"WHERE q.chain = export_parts.chain AND q.id = export_parts.id " +
 		"AND (q.state = 'running' OR q.state = 'done' AND q.settled_at > ?before))", privacy.KeepExport},
@@ -105,8 +105,8 @@ func (e expiry) statement(cluster bool) string {
 		"LIMIT ?limit FOR UPDATE SKIP LOCKED)", doing, of, "chain, "+e.key, e.table, e.when)
 }
 
-// Prune deletes what is past its retention, but for the audit log and the reputation graph, and fails webhook events
-// that can never be sent. A table that fails does not keep the others from being pruned.
+// Prune deletes data past its retention, except in the audit log and the reputation graph, and fails webhook events
+// that can never be sent. An error in one table does not stop the pruning of the others.
 func (s *Store) Prune(ctx context.Context) error {
 	chains, err := s.chains(ctx)
 	cluster := false

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxSpent is how many clients who have reached a limit are remembered.
+// maxSpent is how many clients that have reached a limit are remembered.
 const maxSpent = 50_000
 
 // The limit of the endpoint without a key (contract section 4.2), counted over a sliding hour.

@@ -20,7 +20,7 @@ import (
 const maxClockSkew = 24 * time.Hour
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as
+// newest anchor covers, and a Damaged for the chains that it leaves out. Records are in order of time only as far as
 // the hosts' clocks agree: a record that is due stays as long as any record before it must stay. Chains of states are
 // never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {

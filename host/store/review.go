@@ -139,7 +139,7 @@ func (s *Store) readCases(ctx context.Context, ref string, limit int) (rows []ca
 	return rows, err
 }
 
-// OpenReviews lists the reviews of all accounts that are not settled: the oldest of each, then the next of each.
+// OpenReviews lists the unsettled reviews of all accounts: the oldest of each account, then the next of each.
 func (s *Store) OpenReviews(ctx context.Context, limit int) ([]decision.Case, error) {
 	rows, err := s.readCases(ctx, "", limit)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *Store) ReviewNotices(ctx context.Context) (settled []decision.Settled, 
 	return settled, withOutage(wrap(err, "reading settled reviews"))
 }
 
-// EndReviewNotice records that the owner has the message about a settled review.
+// EndReviewNotice records that the owner was told about a settled review.
 func (s *Store) EndReviewNotice(ctx context.Context, ref string) error {
 	_, err := s.db.NewRaw("UPDATE reviews SET told = true WHERE ref = ? AND settled_at IS NOT NULL", ref).Exec(ctx)
 	return withOutage(wrap(err, "ending a notice about a review"))

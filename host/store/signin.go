@@ -49,8 +49,8 @@ func (s *Store) ReplaceCode(ctx context.Context, account, session string) (code 
 	return code, withOutage(wrap(err, "replacing sign-in code"))
 }
 
-// issueCode issues a sign-in code in place of one that nobody has used, or with replace of any. A new account's code is
-// unused until it signs in; one that replaces another goes to an owner who is signed in.
+// issueCode issues a sign-in code in place of one that nobody has used, or, with replace, in place of any code. A new
+// account's code is unused until it signs in; one that replaces another goes to an owner who is signed in.
 func (s *Store) issueCode(ctx context.Context, account string, replace bool) (string, error) {
 	code, hash := signin.NewCode()
 	result, err := query(s.db, "issue_code", named{"account": account, "hash": hash[:], "now": s.now(),
@@ -95,14 +95,14 @@ func (s *Store) UseLink(ctx context.Context, link string, from signin.Origin) (t
 		WHERE hash = ?used AND sealed_address IS NULL AND expires_at > ?now RETURNING account_id`, "", hash[:], from)
 }
 
-// BeginSession begins a session and returns its token, which is all that signing in takes.
+// BeginSession begins a session and returns its token, the only credential that the session needs.
 func (s *Store) BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error) {
 	return s.beginSession(ctx, "SELECT ?account AS account_id", account, nil, from)
 }
 
-// beginSession begins a session of the account that by, a statement, returns, in one statement with it: so no session
-// begins after the end of all. used is the hash of the code or link that by uses up. It fails with signin.ErrUnknown if
-// by returns no row.
+// beginSession runs the statement by, which returns an account, and begins a session of that account. Both are one
+// statement, so that no session begins after all were ended. used is the hash of the code or link that by uses up. It
+// fails with signin.ErrUnknown if by returns no row.
 func (s *Store) beginSession(ctx context.Context, by, account string, used []byte, from signin.Origin) (
 	token string, err error) {
 	token, hash := signin.NewToken()
@@ -132,8 +132,8 @@ func (s *Store) ProveSession(ctx context.Context, account, id, presented string)
 }
 
 // Session returns the session of a token, and the caller that the dashboard acts as: its key is "" if no key of the
-// account works. It records when and from which network the session is used. It fails with signin.ErrNoSession. That is
-// remembered for a second, so that a made-up token costs few queries. It hides no new session, whose token is random.
+// account works. It records when and from which network the session is used. It fails with signin.ErrNoSession, cached
+// for a second: made-up tokens cost few queries. A new session's token is random, so this never hides one.
 func (s *Store) Session(ctx context.Context, token, network string) (signin.Session, check.Caller, error) {
 	hash, ok := signin.ParseToken(token)
 	now := s.now()
@@ -167,7 +167,7 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	return row.Session, check.Caller{Account: row.Account, Key: row.KeyID, Plan: plan}, nil
 }
 
-// Sessions lists an account's sessions, the last used first.
+// Sessions lists an account's sessions, the most recently used first.
 func (s *Store) Sessions(ctx context.Context, account string) ([]signin.Session, error) {
 	sessions := []signin.Session{}
 	err := s.db.NewRaw(`SELECT id, account_id AS account, began_at, used_at, proved_at, browser, network FROM sessions
@@ -182,7 +182,7 @@ func (s *Store) EndSession(ctx context.Context, account, id string) error {
 	return withOutage(wrap(oneRow(result, err, signin.ErrNoSession), "ending session"))
 }
 
-// EndOtherSessions ends the sessions of an account but one.
+// EndOtherSessions ends all sessions of an account except one.
 func (s *Store) EndOtherSessions(ctx context.Context, account, except string) error {
 	_, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id <> ?", account, except).Exec(ctx)
 	return withOutage(wrap(err, "ending sessions"))
@@ -193,7 +193,7 @@ func (s *Store) EndOtherSessions(ctx context.Context, account, except string) er
 func (s *Store) CloseAccountSignIn(ctx context.Context, account string) error {
 	_, err := s.accountPlan(ctx, account)
 	if err == nil {
-		_, err = s.issueCode(ctx, account, true) // and nobody gets to see it
+		_, err = s.issueCode(ctx, account, true) // shown to nobody
 	}
 	for _, statement := range []string{"DELETE FROM owner_addresses WHERE account_id = ?",
 		"DELETE FROM sign_in_links WHERE account_id = ?", "DELETE FROM sessions WHERE account_id = ?"} {

@@ -22,7 +22,7 @@ func (s StoredState) Compare(other StoredState) int {
 	return strings.Compare(s.Type+"\x00"+s.ID, other.Type+"\x00"+other.ID)
 }
 
-// States returns the stored states, in no order.
+// States returns the stored states, in no particular order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
 	err = l.db.NewRaw("SELECT type, id, sha256(content) AS digest FROM (?) AS s", bun.Safe(migrations.States)).
 		Scan(ctx, &states)
@@ -43,8 +43,8 @@ func (s *Store) SetStanding(ctx context.Context, accountID string, suspended boo
 	return wrap(err, "setting the standing of an account")
 }
 
-// changeAccount calls a function that returns whether there is the account. That of the callers without a key has
-// limits of its own.
+// changeAccount calls a function that reports whether the account exists. The account of callers without a key has its
+// own limits.
 func (s *Store) changeAccount(ctx context.Context, call string, args named) error {
 	missing := fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
 	if args["account"] == publicAccount {

@@ -47,7 +47,7 @@ type Store struct {
 	now       func() time.Time // see time
 	hostNow   func() time.Time
 	schema    string // the last migration that this host knows
-	newChains int    // new accounts are spread over the chains below
+	newChains int    // new accounts are spread over the chains below this number
 
 	watched   watched
 	activated atomic.Pointer[activated] // the last one that was read

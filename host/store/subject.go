@@ -28,7 +28,7 @@ type requester struct {
 	Chain     int
 }
 
-// operatorKey is in the records of what the operator does in place of the id of a key, which begins with "key_".
+// operatorKey is the key's id in records of the operator's actions. The ids of real keys begin with "key_".
 const operatorKey = "operator"
 
 // OperatorCallers returns the callers for whom the operator exports or erases a person's data: one for each account,
@@ -144,7 +144,7 @@ func (s *Store) nameSubject(ctx context.Context, db bun.IDB, r requester, select
 	return p, err
 }
 
-// completeSubject reads what is known of a subject.
+// completeSubject reads a subject's node, erasures and overrides, and whether contributions are waiting.
 func (s *Store) completeSubject(ctx context.Context, db bun.IDB, r requester, p *subject) error {
 	if p.node == nil {
 		if err := s.findNode(ctx, db, r, p); err != nil {

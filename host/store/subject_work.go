@@ -165,7 +165,7 @@ func (w *requestWork) export(ctx context.Context) (more bool, err error) {
 	return stored && part.Next != nil, err
 }
 
-// readFrame reads what all parts of an export have in common, and where the export goes on.
+// readFrame reads the data that all parts of an export have in common, and where the export continues.
 func (w *requestWork) readFrame(ctx context.Context, tx bun.Tx, r requester) error {
 	s := w.store
 	p, err := s.findSubject(ctx, tx, r, w.erasing.selector)
@@ -190,7 +190,7 @@ func (w *requestWork) readFrame(ctx context.Context, tx bun.Tx, r requester) err
 	return err
 }
 
-// readSeqs reads the places of the next checks, because each read looks at all of the subject's records.
+// readSeqs reads the places of many checks at once, because each read looks at all of the subject's records.
 func (w *requestWork) readSeqs(ctx context.Context, tx bun.Tx, r requester) error {
 	const most = 10 * privacy.AtOnce
 	w.seqs = nil

@@ -140,8 +140,8 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 	}), wrap(err, "reading tiles of audit chain %d", chain)
 }
 
-// pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because
-// the proofs of later records need them.
+// pruneTiles deletes a chain's tiles whose leaves all belong to records up to its anchor. Upper levels are kept,
+// because the proofs of later records need them.
 func (s *Store) pruneTiles(ctx context.Context, anchor audit.Anchor) error {
 	_, err := s.db.NewRaw(`DELETE FROM audit_tiles AS t USING audit_trees AS tree
 		WHERE tree.chain = ?0 AND t.chain = ?0 AND t.level = 0 AND t.place < (?1 + 1 - tree.first_seq) / ?2`,

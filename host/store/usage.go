@@ -55,14 +55,14 @@ func (s *Store) countOf(ctx context.Context, c check.Caller, from, until time.Ti
 	return counts, withOutage(wrap(err, "counting checks"))
 }
 
-// Postgres's formats of decision.Daily and decision.Hourly.
+// The formats of decision.Daily and decision.Hourly in Postgres.
 const (
 	byDay  = "YYYY-MM-DD"
 	byHour = "YYYY-MM-DD HH24:00"
 )
 
-// countChecks counts in a slot of the account, for which it waits until ctx ends: a count reads the account's whole
-// history, and leaves connections to others.
+// countChecks counts in one of the account's slots, which it waits for until ctx ends. A count reads the account's
+// whole history, so the slots leave connections to others.
 func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time, format string) (
 	[]decision.Count, error) {
 	release, err := s.counting.Take(r.AccountID)

@@ -115,14 +115,14 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endp
 	return endpoints, wrap(err, "listing webhook endpoints")
 }
 
-// Notices returns what owners are to be told about their endpoints, until EndNotice.
+// Notices returns the notices about endpoints that their owners have not received. EndNotice ends one.
 func (s *Store) Notices(ctx context.Context) (notices []webhook.Notice, err error) {
 	err = s.db.NewRaw(`SELECT account_id, notice = 'disabled' AS disabled FROM webhook_endpoints
 		WHERE notice IS NOT NULL`).Scan(ctx, &notices)
 	return notices, withOutage(wrap(err, "reading notices about webhooks"))
 }
 
-// EndNotice ends a notice, unless the owner is to be told something else by now.
+// EndNotice ends a notice, unless another one for the owner has replaced it.
 func (s *Store) EndNotice(ctx context.Context, n webhook.Notice) error {
 	_, err := s.db.NewRaw(`UPDATE webhook_endpoints SET notice = NULL
 		WHERE account_id = ? AND (notice = 'disabled') = ?`, n.AccountID, n.Disabled).Exec(ctx)

@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if cfg.fallbackDir == "" {
 		cfg.fallbackDir = defaultFallbackDir
 	}
-	if cfg.Existing { // asked first, because even the files for locks would be new
+	if cfg.Existing { // checked first, because opening the locks would create files
 		if _, err := os.Stat(filepath.Join(cfg.Dir, "postgres.json")); errors.Is(err, fs.ErrNotExist) {
 			return nil, ErrNone
 		}

@@ -51,7 +51,7 @@ host    all       all   127.0.0.1/32  scram-sha-256
 // cannot enter home.
 //
 // A crash after any step leaves a state that the next Open completes: the location is stored first, then the password,
-// and the cluster appears whole by one rename.
+// and one rename makes the complete cluster appear.
 func (c *Cluster) create(ctx context.Context, home string) error {
 	var err error
 	if c.account, err = unprivileged(); err != nil {

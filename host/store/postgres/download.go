@@ -83,8 +83,8 @@ func (s search) download(ctx context.Context) (string, error) {
 
 // unpack downloads the release through the folder work into the cache.
 //
-// The library has no call that only downloads: Start also runs initdb (which refuses to be root) and Postgres. A data
-// folder that looks initialised makes it skip initdb, and neither that folder nor port 0 lets Postgres start. Start
+// The library has no call that only downloads: Start also runs initdb (which refuses to run as root) and Postgres. A
+// data folder that looks initialised makes it skip initdb. With that folder and port 0, Postgres cannot start. Start
 // creates RuntimePath only after unpacking, which distinguishes a failed download from the expected failure later.
 func (s search) unpack(work string, version embedded.PostgresVersion) (err error) {
 	defer func() {
@@ -113,7 +113,7 @@ func (s search) unpack(work string, version embedded.PostgresVersion) (err error
 	if _, err := os.Stat(marker); err != nil {
 		return fmt.Errorf("downloading it: %w", cmp.Or(startErr, err))
 	}
-	// An earlier download at this place was found unusable, or there would be nothing to download.
+	// The programs of an earlier download to this place are unusable, or this one would not be needed.
 	home := filepath.Join(s.cache, string(version))
 	err = errors.Join(openToAll(unpacked), os.RemoveAll(home))
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pollEvery is the interval between looks at a lock, or at a starting or stopping Postgres.
+// pollEvery is the interval between checks of a lock, or of a starting or stopping Postgres.
 const pollEvery = 10 * time.Millisecond
 
 // lockFile is an open file with an flock(2) on it, which ends with the process. The file is never removed, because

@@ -20,7 +20,7 @@ import (
 type record struct {
 	Password string    `json:"password"`
 	Port     int       `json:"port,omitempty"`    // tried first at the next start, so that clients find it again
-	Location string    `json:"location"`          // the cluster's folder, for people
+	Location string    `json:"location"`          // the cluster's folder, for operators to read
 	Created  time.Time `json:"created,omitzero"`  // zero until the cluster is complete at Location
 	Machine  string    `json:"machine,omitempty"` // where Postgres was last started: see machine
 }

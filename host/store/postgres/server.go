@@ -160,7 +160,7 @@ func (c *Cluster) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Another program on the port must not learn the password by asking for it in clear.
+	// Another program on the port must not learn the password by asking for it in clear text.
 	config.RequireAuth = "scram-sha-256"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -227,7 +227,7 @@ func running(data string) (pid, port int, err error) {
 	return pid, port, nil
 }
 
-// pidFile is where the Postgres of the folder data describes itself.
+// pidFile returns the path of the file in which the Postgres of the folder data describes itself.
 func pidFile(data string) string { return filepath.Join(data, "postmaster.pid") }
 
 // parsePIDFile returns the process number (line 1) and the port (line 4) of a postmaster.pid (the Postgres source's
@@ -247,7 +247,7 @@ func parsePIDFile(text string) (pid, port int) {
 
 // removeStale removes a postmaster.pid that a machine's crash left empty, or whose number now belongs to another
 // program: Postgres would not start with either. Postgres itself replaces the file of a process that is gone, after
-// checking that no process still uses that one's shared memory.
+// checking that no other process still uses its shared memory.
 func (c *Cluster) removeStale() error {
 	text, err := os.ReadFile(pidFile(c.data))
 	if errors.Is(err, fs.ErrNotExist) {

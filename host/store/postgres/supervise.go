@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// How often a supervised Postgres is looked at, and the pause after it could not be started.
+// The interval between checks of a supervised Postgres, and the pause after it could not be started.
 const (
 	superviseEvery = time.Second
 	supervisePause = 5 * time.Second

@@ -1,4 +1,4 @@
--- Notes that a host is alive, and counts those that are.
+-- Records that a host is alive, and counts the hosts that are.
 WITH beat AS (
     INSERT INTO hosts AS h (id, name, activation, revision, refused, problem, canary)
     VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem, ?canary)

@@ -1,4 +1,4 @@
--- A request that no host works on, on any chain: that of the account whose requests hosts left alone for longest.
+-- A request on any chain that no host works on, of the account whose requests were worked on least recently.
 SELECT chain, id FROM (
     SELECT chain, id, state, lease_until, max(coalesce(settled_at, lease_until)) OVER (PARTITION BY chain, account_id)
         AS worked

@@ -1,4 +1,4 @@
--- The records of a data subject, through the index audit_records_by_subject, which needs to be asked for each span of a
+-- The records of a data subject, through the index audit_records_by_subject, which must be searched for each span of a
 -- chain. OFFSET 0 keeps the planner from using another index for conditions that are added outside: as long as a
 -- partition has no statistics, it considers the one on accounts more selective, and reads all records of the account.
 (

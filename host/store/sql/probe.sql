@@ -1,4 +1,4 @@
--- Whether checks can be recorded, the time, and the latest of what hosts follow.
+-- Whether checks can be recorded, the time, and the state of data that hosts follow.
 SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean AS read_only,
     (SELECT max(name) FROM schema_steps) AS schema, clock_timestamp() AS at,
     (SELECT coalesce(max(id), 0) FROM lineup_activations) AS activation,

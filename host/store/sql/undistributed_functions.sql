@@ -1,5 +1,5 @@
 -- The functions, and which of them each worker has in the same version: undistribute_table silently drops those that
--- use a table's row type from the workers. delegated is whether a call runs where the rows of the given tables are.
+-- use a table's row type from the workers. delegated tells whether a call runs where the given tables' rows are.
 WITH workers AS MATERIALIZED (
     SELECT CASE WHEN success THEN result::jsonb ELSE '[]' END AS functions
     FROM run_command_on_workers(format('SELECT coalesce(jsonb_agg(proname || '' '' || pronargs || '' '' || md5(prosrc)),

@@ -1,4 +1,4 @@
--- The queue of webhook events, as far as ?most of them. Times are in nanoseconds.
+-- The queue of webhook events, counted up to ?most events. Times are in nanoseconds.
 SELECT least(count(*), ?most) AS pending, count(*) > ?most AS clipped,
     least(count(*) FILTER (WHERE next_attempt_at <= now()), ?most) AS due,
     least(count(*) FILTER (WHERE attempts > 0), ?most) AS retried,

@@ -18,7 +18,7 @@ import (
 )
 
 // Pooler is a pgbouncer in transaction mode, with two connections for each database. After each transaction it discards
-// the connection's session, so that a statement that needs anything of an earlier one always fails.
+// the connection's session, so that a statement that depends on an earlier one always fails.
 type Pooler struct {
 	Addr string // host:port, of a proxy that keeps the port while the pooler restarts
 

@@ -202,7 +202,7 @@ func (p *Proxy) Silence(on bool) {
 	p.silent = on
 }
 
-// DropNotifications drops the notifications of the server (LISTEN), or no longer. Everything else passes.
+// DropNotifications begins or ends dropping the server's notifications (LISTEN). Everything else passes.
 func (p *Proxy) DropNotifications(on bool) { p.deaf.Store(on) }
 
 // drops reports whether a message of the server on a connection of an era is dropped. If not, and it is a notice, it

@@ -153,7 +153,7 @@ func Parse(t testing.TB, typ entity.Type, value string) entity.Entity {
 // Noon is the default time of the tests' checks.
 var Noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 
-// Revision is the lineup of the tests' checks. It stays in force in the tests' databases, whatever is activated.
+// Revision is the lineup of the tests' checks. It stays in force in the tests' databases after other activations.
 const Revision = 1_000_003
 
 // PutInForce lets checks of Revision be recorded. Main does so in the databases of a package's tests.

@@ -45,7 +45,7 @@ import (
 	"assay/host/store/postgres"
 )
 
-// Limits of work that has no test's context.
+// Time limits for work that has no test's context.
 const (
 	dayMargin  = time.Minute     // longer than most tests
 	adminBound = 2 * time.Minute // a CREATE or DROP DATABASE
@@ -103,8 +103,8 @@ func keepBusy() error {
 // first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
 func Prepare(fn func(ctx context.Context, url string) error) { PrepareOnce(nil, fn) }
 
-// PrepareOnce is Prepare for what takes long: fn runs once for all test processes whose content is the same. content
-// returns lower-case letters and digits that name what fn makes; it is called before fn.
+// PrepareOnce is Prepare for slow functions: fn runs once for all test processes with the same content. content returns
+// lower-case letters and digits that identify the template that fn makes; it is called before fn.
 func PrepareOnce(content func() (string, error), fn func(ctx context.Context, url string) error) {
 	databases.mu.Lock()
 	defer databases.mu.Unlock()
@@ -116,13 +116,13 @@ func PrepareOnce(content func() (string, error), fn func(ctx context.Context, ur
 
 // Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
 // subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel. Just before
-// midnight, UTC, it waits for the next day: what a test counts by day or month would else begin anew during the test.
+// midnight, UTC, it waits for the next day, so that counts by day or month do not restart during the test.
 func Database(t testing.TB) string {
 	t.Helper()
 	return database(t, func(template string) string { return template })
 }
 
-// Empty is Database without what Prepare filled the template with.
+// Empty is Database without the content that Prepare added to the template.
 func Empty(t testing.TB) string {
 	t.Helper()
 	return database(t, func(string) string { return "template0" })
@@ -139,7 +139,7 @@ func database(t testing.TB, from func(template string) string) string {
 	}
 	now := time.Now().UTC()
 	if left := now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now); left < dayMargin {
-		<-time.After(left) // what is counted by day or month begins anew
+		<-time.After(left) // counts by day or month restart
 	}
 	name := newName("test")
 	if err := create(nodes, name, from(template)); err != nil {
@@ -235,7 +235,7 @@ func (s *server) fillNew(name string) error {
 	if err := joinNodes(s.nodes, name); err != nil {
 		return fmt.Errorf("joining the template's nodes: %w", err)
 	}
-	// What takes long here compiles, and a busy machine needs any time for it; go test's own limit ends what hangs.
+	// This may compile, which takes any time on a busy machine; go test's own limit ends a hang.
 	if err := s.prepare(context.Background(), named(s.nodes[0], name)); err != nil {
 		return fmt.Errorf("preparing the template: %w", err)
 	}

@@ -31,9 +31,9 @@ const (
 	stopBound  = 2 * time.Minute
 )
 
-// place returns the folder of the server, and its settings. The server is in memory if there is room, because most of
-// the time of creating and dropping databases is that of a disk, and it does not wait for the disk: only a crash of the
-// machine could lose something, and then the cluster is made again. What is measured uses the disk, as hosts do.
+// place returns the folder of the server, and its settings. The server is in memory if there is room, because creating
+// and dropping databases is slow on a disk. It does not wait for the disk: only a crash of the machine could lose data,
+// and then the cluster is made again. Benchmarks use the disk, as hosts do.
 func place() (dir string, settings map[string]string) {
 	name := fmt.Sprintf("assay-postgrestest-%d", os.Getuid())
 	settings = map[string]string{"max_connections": "1000", "max_wal_size": "'256MB'"}
@@ -156,7 +156,7 @@ func remove(dir string) error {
 	return err
 }
 
-// template reports whether a template is ready: copies of it need that nobody connects.
+// template reports whether a template is ready, which means that nobody can connect: copying it requires that.
 func (s *shared) template(name string) (ready bool, err error) {
 	err = onServer(s.cluster.URL(), func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn)",
@@ -219,7 +219,7 @@ func (s *shared) watch(dir string) (err error) {
 	return fault.Wrap(s.watcher.Start(), "starting the watcher")
 }
 
-// watch waits until standard input ends. If it ends without a word, the process that wrote to it was killed.
+// watch waits until standard input ends. If nothing was written to it, the process at the other end was killed.
 func watch(dir string) (code int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	if word, err := io.ReadAll(os.Stdin); err == nil && len(word) > 0 {
@@ -257,7 +257,7 @@ type idle struct {
 
 var kept = idle{conns: map[string][]*pgx.Conn{}}
 
-// take returns nil if there is none.
+// take removes a connection from those that are idle. It returns nil if there is none.
 func (i *idle) take(base string) (conn *pgx.Conn) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
