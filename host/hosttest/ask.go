@@ -16,8 +16,8 @@ import (
 	"assay/registry/expect"
 )
 
-// Send makes a request, again after a refusal by a busy host, and returns the answer. header alternates names and
-// values.
+// Send makes a request and returns the answer. It tries again after a refusal by a busy host. header alternates names
+// and values.
 func Send(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (status int, text string) {
 	t.Helper()
 	UntilAccepted(func() int {
@@ -27,7 +27,7 @@ func Send(t testing.TB, host *HostProcess, key, method, path, body string, heade
 	return status, text
 }
 
-// SendOnce is Send without another try. With the key "" the request has no Authorization.
+// SendOnce is Send without retries. With an empty key the request has no Authorization.
 func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (
 	status int, text string) {
 	t.Helper()
@@ -89,10 +89,10 @@ func MetricOf(page, name string) float64 {
 	return math.Inf(1)
 }
 
-// AwaitingOutcome is in what a host logs of a check whose outcome the database did not say in time.
+// AwaitingOutcome is logged for a check whose outcome the database did not report in time.
 const AwaitingOutcome = "waiting for the outcome"
 
-// Logged returns what the host of a data directory has logged with a text.
+// Logged returns the log lines that contain a text, of the host of a data directory.
 func Logged(dir, text string) (lines string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "logs", "*"))
 	for _, file := range files {

@@ -33,8 +33,8 @@ func NewLayer(t *testing.T, name string, language project.Language, edits ...fun
 	return folder, file
 }
 
-// Runs runs a command in an empty folder without an installation. It must end with a code and leave nothing there. Runs
-// returns what it printed.
+// Runs runs a command in an empty folder without an installation, and returns its output. The command must end with the
+// exit code and leave the folder empty.
 func Runs(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), Program(t), args...)

@@ -26,7 +26,7 @@ func (f *TestFleet) Signed(t *testing.T) string {
 	return signed
 }
 
-// KeysAround issues keys of accounts until a canary of half of them takes one account and not another.
+// KeysAround issues keys of new accounts until it has one inside and one outside of a canary for half of them.
 func (f *TestFleet) KeysAround(t *testing.T, canary registry.Digest) (inside, outside string) {
 	t.Helper()
 	l := &check.Lineup{}
@@ -62,7 +62,7 @@ func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
 
 // TestFleet is a number of hosts that share a database.
 type TestFleet struct {
-	Dir, Database, Key string // of the first host, past its proxy
+	Dir, Database, Key string // of the first host, bypassing its proxy
 	Hosts              []*HostProcess
 	Dirs               []string           // of the hosts
 	Proxies            []*storetest.Proxy // between the hosts and the database
@@ -103,7 +103,7 @@ func (f *TestFleet) Running(t *testing.T, revision int64) (names []string) {
 	return names
 }
 
-// Variant returns the built-in lineup with another weight of the graph layer for IBANs, which binds no constraint.
+// Variant returns a lineup with another weight of its graph layer for IBANs, which affects no constraint.
 func Variant(l registry.LineupDocument, weight float64) registry.LineupDocument {
 	l.Base, l.Layers = "", slices.Clone(l.Layers)
 	for i := range l.Layers {

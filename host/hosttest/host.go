@@ -48,7 +48,7 @@ func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 	return expect.Value(TryHost(t, cmd))(t)
 }
 
-// TryHost is like RunHost, but a host that does not become ready is not a failure of the test.
+// TryHost is like RunHost, but returns an error if the host does not become ready.
 func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 	h, err := begin(cmd)
 	if err == nil {
@@ -101,7 +101,7 @@ func (h *HostProcess) Stop(t testing.TB, sig syscall.Signal) {
 	expect.That(t, err == nil || sig != syscall.SIGTERM, "the host failed after SIGTERM: %v", err)
 }
 
-// end sends a signal to a host that was not ended yet, and waits until it exits.
+// end sends a signal to a host, unless it was ended before, and waits until it exits.
 func (h *HostProcess) end(sig syscall.Signal) error {
 	if h.done == nil {
 		return nil
@@ -154,7 +154,7 @@ func CheckOnce(host *HostProcess, key, body string) Answer {
 	return Post(http.DefaultClient, host.URL, key, body)
 }
 
-// Post makes a check, again after a refusal, and returns the answer. If the connection breaks, the status is 0.
+// Post makes a check, and again after a refusal, and returns the answer. If the connection breaks, the status is 0.
 func Post(client *http.Client, url, key, body string) (a Answer) {
 	UntilAccepted(func() int {
 		a = PostOnce(client, url, key, body)

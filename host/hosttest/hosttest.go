@@ -85,7 +85,7 @@ func exitCode(err error) int {
 	return 0
 }
 
-// dataFiles are what the data directories of tests have in common.
+// dataFiles are the files and folders that the data directories of tests share.
 var dataFiles = []string{"secret", "trust", "operator.key", "layers", "compiled"}
 
 // DataDir returns a new data directory that already contains the secret, the keys and the built and compiled layers.
@@ -168,7 +168,7 @@ func OutputJSON[T any](t *testing.T, dir, database string, args ...string) T {
 	return v
 }
 
-// Repeat calls f until it returns true. It gives up only after so long that something hangs, however busy the machine.
+// Repeat calls f until it returns true. It gives up only after a time that means a hang even on a busy machine.
 func Repeat(f func() bool) bool {
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
@@ -180,12 +180,12 @@ func Repeat(f func() bool) bool {
 	return true
 }
 
-// UntilAccepted calls send until its status is not 503, which a busy machine causes and which counts nothing.
+// UntilAccepted calls send until its status is not 503, with which a busy host refuses a check without counting it.
 func UntilAccepted(send func() (status int)) {
 	Repeat(func() bool { return send() != http.StatusServiceUnavailable })
 }
 
-// WithinOneMonth calls f, again if a month ended meanwhile: the use of quotas is counted anew then.
+// WithinOneMonth calls f, and again if a month ended meanwhile, because quotas restart each month.
 func WithinOneMonth(f func()) {
 	for month := time.Month(0); month != time.Now().UTC().Month(); {
 		month = time.Now().UTC().Month()
@@ -215,7 +215,7 @@ func NewDatabase(t testing.TB) string {
 // PatientLedger lets checks take as long as a busy machine needs.
 var PatientLedger = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
 
-// OpenStore opens a database with the secret in a data directory, as a host that starts.
+// OpenStore opens a database with the secret in a data directory, as a starting host does.
 func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Helper()
 	b := expect.Value(installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},

@@ -125,7 +125,7 @@ func RollbackLineup(ctx context.Context, b *installation.Backend, dir string, re
 	return err
 }
 
-// InForce returns the operator of a data directory, and what is in force.
+// InForce returns the operator of a data directory, and the activation in force.
 func InForce(ctx context.Context, b *installation.Backend, dir string) (*change.Operator, lineup.Verified, error) {
 	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, terminal.Silent)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 // sources are the files and folders of the repository that a host is built from.
 var sources = []string{"docs", "documents.go", "go.mod", "go.sum", "host", "migrations", "plugins", "registry", "sdk"}
 
-// noSources are folders within them that no host is built from, some of which tests write.
+// noSources are folders within sources that no host is built from. Tests write to some of them.
 var noSources = []string{"node_modules", "testdata", "build", "__pycache__"}
 
 // program builds the assay command once for all test processes.
@@ -221,7 +221,7 @@ func build(path string, flags ...string) error {
 	return os.Rename(next, path)
 }
 
-// once makes a file or folder unless it exists, while no other process does.
+// once creates a file or folder, unless it exists. Only one process at a time does so.
 func once(path string, do func() error) (err error) {
 	lock, err := postgrestest.Lock(path+".lock", syscall.LOCK_EX)
 	if err != nil {
