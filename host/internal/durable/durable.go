@@ -29,7 +29,7 @@ func CreateFile(path string, content []byte) error {
 	})
 }
 
-// write writes a file, to which put gives its name.
+// write writes a temporary file, and calls put to give it the name path.
 func write(path string, content []byte, put func(from, to string) error) (err error) {
 	defer fault.WrapAll(&err, "writing %s", path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600

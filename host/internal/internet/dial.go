@@ -12,8 +12,8 @@ import (
 
 // GuardedDial returns a dial function for public addresses on port 443 only, so that the URLs in redirects and in
 // documents of third parties cannot reach the host's own network. own, the server that the operator named, may have any
-// address and port; it is nil if there is none. servers are DNS resolvers, of which the first is used; if there are
-// none, the system's.
+// address and port; it is nil if there is none. servers are DNS resolvers. The first one is used, or the system's if
+// there are none.
 func GuardedDial(own *url.URL, servers []string) func(context.Context, string, string) (net.Conn, error) {
 	resolver := net.DefaultResolver
 	if len(servers) > 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Network returns the network of a client: its IPv4 /24 or IPv6 /48, all addresses of which one customer of a provider
-// can have. A client that is a network already is not made smaller; the zero Prefix has the zero Prefix.
+// Network returns the network of a client: its IPv4 /24 or IPv6 /48, because one customer of a provider can have all of
+// its addresses. A client that is a larger network stays as it is. The network of the zero Prefix is the zero Prefix.
 func Network(client netip.Prefix) netip.Prefix {
 	bits := 48
 	if client.Addr().Is4() {

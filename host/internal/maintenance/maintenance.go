@@ -23,7 +23,7 @@ type Job struct {
 	Limit  time.Duration // of one run; 0: two minutes
 	Run    func(ctx context.Context) error
 	AtStop bool // also run when the host stops
-	Shared bool // one host runs it for all; its caller sees to that
+	Shared bool // one host runs it for all; its caller ensures that
 }
 
 // Run runs every job immediately and then at its interval, one job at a time, until ctx ends. It logs the errors of a
@@ -66,7 +66,7 @@ func (j Job) run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Pause waits, and reports whether ctx has not ended.
+// Pause waits until d has passed or ctx ends. It returns false if ctx ended.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

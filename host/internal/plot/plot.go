@@ -1,5 +1,5 @@
 // Package plot draws charts as inline SVG: lines, bars, dots and axes. It sets no colours: the page's style sheet does,
-// by class, so that charts follow light and dark mode. What is charted is up to the caller.
+// by class, so that charts follow light and dark mode. The caller decides what to chart.
 package plot
 
 import (

@@ -14,7 +14,7 @@ func Read(path string) ([]byte, error) { return read(path, 0o077) }
 // ReadWithGroup reads a file to which only its owner and its group may have access.
 func ReadWithGroup(path string) ([]byte, error) { return read(path, 0o007) }
 
-// ReadAny reads a file whoever has access to it, and reports whether every user of the machine has.
+// ReadAny reads a file regardless of who has access to it, and reports whether every user of the machine has.
 func ReadAny(path string) (data []byte, public bool, err error) {
 	f, info, err := open(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func read(path string, others fs.FileMode) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// open returns an open file and what it is, whatever the path names a moment later.
+// open returns an open file and its info. Both describe the same file, even if the path is replaced meanwhile.
 func open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {

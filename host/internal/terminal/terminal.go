@@ -1,4 +1,4 @@
-// Package terminal writes what commands print: results, tables, JSON and progress.
+// Package terminal writes the output of commands: results, tables, JSON and progress.
 package terminal
 
 import (
@@ -20,7 +20,7 @@ type Misuse struct{ Err error }
 
 func (m Misuse) Error() string { return m.Err.Error() }
 
-// Unwrap returns what is wrong with the command line.
+// Unwrap returns the error in the command line.
 func (m Misuse) Unwrap() error { return m.Err }
 
 // FirstLine returns the first line of a text, which a table or a list shows.
@@ -32,7 +32,7 @@ func FirstLine(text string) string {
 	return line
 }
 
-// OneLine quotes a text of a layer if it is more than a line of printable characters: it must not control the terminal.
+// OneLine quotes a layer's text unless it is one line of printable characters: it must not control the terminal.
 func OneLine(text string) string {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)
