@@ -42,8 +42,8 @@ const (
 	flushBytes = 32 << 10
 )
 
-// Write implements io.Writer for whole lines. Lines that cannot be written are lost. Unwritten says so, as there is
-// nowhere to log that.
+// Write implements io.Writer for whole lines. Lines that cannot be written are lost. Unwritten reports that, because it
+// cannot be logged.
 func (l *LogFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	l.lines = append(l.lines, line...)

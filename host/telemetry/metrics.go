@@ -226,7 +226,7 @@ func (m *Metrics) BatchDone(size int, took time.Duration, queued int) {
 // GraphApplied records that a batch of checks was applied to the reputation graph.
 func (m *Metrics) GraphApplied(_ int, lag time.Duration) { m.graphLag.Observe(lag.Seconds()) }
 
-// CheckpointStored records how long the oldest check that a checkpoint is the first to cover has waited for it.
+// CheckpointStored records how long the oldest of the checks that a checkpoint newly covers waited for it.
 func (m *Metrics) CheckpointStored(lag time.Duration) { m.auditLag.Observe(lag.Seconds()) }
 
 // AttemptEnded records an attempt to deliver an event and how late it started.
@@ -255,12 +255,12 @@ var _ check.Observer = (*Observer)(nil)
 // checked entity.
 func roughly(n int) int { return 1 << bits.Len(uint(n)) }
 
-// logFailuresEvery is the time between two lines about a layer that fails for the same reason. Whoever chooses the
-// values chooses how often a layer fails, and must not be able to fill the log.
+// logFailuresEvery is the time between two lines about a layer that fails for the same reason. Customers can choose
+// values that make a layer fail, and must not be able to fill the log.
 const logFailuresEvery = time.Minute
 
-// LayerRan implements check.Observer. It logs no text of the guest, and the first failure of a layer for a reason; then
-// a line a minute at most, with the number of failures since the line before.
+// LayerRan implements check.Observer. It logs the first failure of a layer for each reason, then at most a line a
+// minute with the number of failures since the line before. It never logs a guest's text.
 func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
 	m := o.Metrics.ofLayer.get(out.Layer, o.Metrics.newLayerMetrics)
 	switch {

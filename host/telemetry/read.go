@@ -7,7 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// LayerUse is what the calls of a layer on this host came to since it started.
+// LayerUse sums up the calls of a layer on this host since it started.
 type LayerUse struct {
 	Outcomes map[string]uint64 // scored, abstained, or the reason of the failure
 	FuelMean float64           // of a call

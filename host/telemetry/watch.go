@@ -26,7 +26,7 @@ func (m *Metrics) RequestAnswered(route string, code int, took time.Duration) {
 	m.ofHTTP.get(httpLabels{route, code}, m.newHTTPMetrics).count(took)
 }
 
-// WatchReady adds the metric of what /readyz says. It must be called at most once.
+// WatchReady adds the metric of the host's readiness, as in /readyz. It must be called at most once.
 func (m *Metrics) WatchReady(ready func() bool) {
 	m.gauge("assay_ready", "1 if the host can answer checks, 0 if it cannot or is draining.", func() float64 {
 		if ready() {
@@ -52,7 +52,7 @@ func (m *Metrics) WatchAudit(problems func() int) {
 		func() float64 { return float64(problems()) })
 }
 
-// WatchWitnesses adds the metric of the witnesses with some names. It must be called at most once.
+// WatchWitnesses adds the metric of the named witnesses. It must be called at most once.
 func (m *Metrics) WatchWitnesses(names []string, waiting func(name string) time.Duration) {
 	for _, name := range names {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_witness_waiting_seconds",
