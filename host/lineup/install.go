@@ -31,7 +31,7 @@ type Catalog interface {
 	Activate(ctx context.Context, a activation.Signed) error
 }
 
-// Installer brings a database to the built-in layers at the start of a host.
+// Installer updates a database to the built-in layers when a host starts.
 type Installer struct {
 	Catalog  Catalog
 	Verifier *Verifier

@@ -10,8 +10,8 @@ import (
 	"assay/registry"
 )
 
-// NewMember returns a layer of a lineup with its open plugin. One that is off, which only measurements open, does not
-// count either.
+// NewMember returns a layer of a lineup with its open plugin. A layer that is off, which only measurements open, is
+// treated like one in shadow.
 func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	m := p.Manifest()
 	_, version, _ := layer.Ref()

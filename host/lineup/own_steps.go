@@ -43,7 +43,7 @@ func (f *Follower) noteSteps(ctx context.Context) {
 }
 
 // ownSteps returns a sentence for each step that hosts took since an operator's last activation and that is still in
-// force, the last one first. An activation of newer built-in layers is a host's doing, although an operator's key
+// force, the last one first. An activation of newer built-in layers counts as a host's step, although an operator's key
 // signs it.
 func (v *Verifier) ownSteps(ctx context.Context, inForce Verified) (sentences []string, err error) {
 	later := inForce.Signed

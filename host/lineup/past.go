@@ -23,8 +23,8 @@ func NewPast(f *Follower, target time.Duration) *Past {
 	return &Past{f, admission.NewGate(admission.Config{Processors: 1, Target: target})}
 }
 
-// With waits for the account's turn, and then calls f with a revision to which signed activations lead back from the
-// one in force. It returns f's error, those of [admission.Gate.Enter], or why the revision cannot be opened.
+// With waits for the account's turn, and then calls f with a revision that signed activations link to the one in force.
+// It returns f's error, those of [admission.Gate.Enter], or why the revision cannot be opened.
 func (p *Past) With(ctx context.Context, account string, revision int64, f func(*check.Lineup) error) error {
 	visit, err := p.gate.Enter(account, 1)
 	if err != nil {

@@ -194,7 +194,7 @@ func (o *openPlugins) open(ctx context.Context, layer registry.LineupLayer, dige
 	return start(ctx, o.sandbox, layer, m)
 }
 
-// start opens a layer's module with the lineup's settings, unless its manifest says that it is another one's.
+// start opens a layer's module with the lineup's settings, unless its manifest is that of another module.
 func start(ctx context.Context, box *sandbox.Sandbox, layer registry.LineupLayer, m registry.Module) (
 	*sandbox.Plugin, error) {
 	if err := fits(layer, m.Manifest); err != nil {

@@ -8,7 +8,7 @@ import (
 	"assay/host/check"
 )
 
-// enter makes an activation the one in force. It is remembered before the first check can be decided by it.
+// enter puts an activation in force. It is remembered before it can decide a check.
 func (f *Follower) enter(a Verified, swap func()) error {
 	if err := f.verifier.Memory.Remember(a.Number, a.Hash); err != nil {
 		return err

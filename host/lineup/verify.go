@@ -87,8 +87,8 @@ func (v *Verifier) refuseRevoked(layers []registry.LineupLayer) error {
 	return nil
 }
 
-// revoked names those of the layers whose plugins the trust file revokes. One that is in force keeps scoring until an
-// operator takes it out: a mistake in a file must not stop all checks.
+// revoked names the layers whose plugins the trust file revokes. A layer in force keeps scoring until an operator takes
+// it out: a mistake in a file must not stop all checks.
 func (v *Verifier) revoked(layers []registry.LineupLayer) (names []string) {
 	for _, layer := range layers {
 		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(names, layer.Layer) {
@@ -271,7 +271,7 @@ func (v *Verifier) Ran(ctx context.Context, layer registry.LineupLayer) (ran boo
 	return ran, err
 }
 
-// Proposal is a change of what scores.
+// Proposal is a proposed change of the lineup or the canary in force.
 type Proposal struct {
 	Base   activation.Activation // in force; the zero value if nothing is signed yet
 	Lineup activation.Lineup     // see StoreLineup

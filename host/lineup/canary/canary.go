@@ -32,7 +32,7 @@ type Watch struct {
 	lineups [3]int64   // that tally compares: the revisions of the lineup and its canary, and when the canary began
 	tally   *tally
 
-	// Of Run.
+	// Used only by Run.
 	withdrawn bool
 	failed    time.Time // when Withdraw failed last
 }
@@ -73,7 +73,7 @@ func (w *Watch) queue() chan trial {
 // Decided implements check.Trial.
 func (w *Watch) Decided(records []check.Record) {
 	for _, r := range records {
-		if r.Decision.Override == nil { // which no lineup changes
+		if r.Decision.Override == nil { // no lineup changes an overridden verdict
 			select {
 			case w.queue() <- trial{revision: r.Decision.Revision, at: time.Now(), record: r}:
 			default:
@@ -83,7 +83,7 @@ func (w *Watch) Decided(records []check.Record) {
 	}
 }
 
-// compared returns what identifies the lineups in force, which have a canary.
+// compared returns the numbers that identify the lineup in force, its canary, and the canary's start.
 func compared(l *check.Lineup) [3]int64 {
 	return [3]int64{l.Revision, l.Canary.Lineup.Revision, l.Canary.Began}
 }

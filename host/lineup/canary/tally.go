@@ -14,7 +14,7 @@ import (
 
 // tally counts the effects of a canary on checks, compared with one other lineup.
 type tally struct {
-	checks, flips, failed int // failed of them, although the other lineup answers them
+	checks, flips, failed int // failed: checks that failed although the other lineup answers them
 	flipped               map[flip]int
 	failing               map[string]int // by layer
 	seed                  maphash.Seed
@@ -22,7 +22,7 @@ type tally struct {
 	accounts              map[string]*effect
 }
 
-// effect is that on one account.
+// effect is the canary's effect on one account.
 type effect struct{ checks, bad int } // bad flip or fail
 
 type flip struct {
@@ -67,7 +67,7 @@ func (t *tally) fail(layer string) Outcome {
 // doubt is the probability with which chance alone may withdraw a canary at its limit.
 const doubt = 1.0 / 1000
 
-// One in so many accounts does not count: those with the highest stakes. Whoever has a few accounts can look for values
+// The accounts with the highest stakes, one in oneIn, do not count: somebody with a few accounts can look for values
 // near the bands, and must not end the canary for all others. With fewer accounts, all count.
 const oneIn = 20
 
@@ -90,7 +90,7 @@ func (t *tally) beyond(limit float64) bool {
 	return sum >= -math.Log(doubt) || limit == 0 && sum > 0
 }
 
-// String returns a sentence of at most 300 characters, one line.
+// String returns a sentence of at most 300 characters in one line.
 func (t *tally) String() string {
 	var parts []string
 	if t.flips > 0 {

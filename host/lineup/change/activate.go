@@ -26,8 +26,8 @@ func (o *Operator) Complete(p lineup.Proposal) activation.Activation {
 	return p.Activation()
 }
 
-// Candidate signs an activation for hosts to prepare, which verify it as if it were in force already. It fails if they
-// would refuse it.
+// Candidate signs an activation for hosts to prepare. They verify it as if it were in force already. Candidate fails if
+// they would refuse it.
 func (o *Operator) Candidate(ctx context.Context, next activation.Activation) (fleet.Candidate, error) {
 	if o.Key == nil {
 		return fleet.Candidate{}, ErrNoKey
@@ -60,7 +60,7 @@ func (o *Operator) Commit(ctx context.Context, next activation.Activation) (acti
 	return signed, err
 }
 
-// Activate puts the activation of a proposal in force at once, without hosts that prepare it.
+// Activate puts the activation of a proposal in force at once, without hosts preparing it first.
 func (o *Operator) Activate(ctx context.Context, p lineup.Proposal) (activation.Signed, error) {
 	next := o.Complete(p)
 	if _, err := o.Candidate(ctx, next); err != nil {
@@ -69,7 +69,7 @@ func (o *Operator) Activate(ctx context.Context, p lineup.Proposal) (activation.
 	return o.Commit(ctx, next)
 }
 
-// atOnce puts in force what every host has open already, or must have at once, so that nothing is prepared.
+// atOnce puts a proposal in force unprepared: every host has its lineup open already, or must have it at once.
 func (o *Operator) atOnce(ctx context.Context, p lineup.Proposal) (Activated, error) {
 	signed, err := o.Activate(ctx, p)
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *Operator) atOnce(ctx context.Context, p lineup.Proposal) (Activated, er
 	return o.await(ctx, o.rollout(), signed.Activation)
 }
 
-// warnOfCanary warns that a proposal ends the canary in force, or has another one in its place.
+// warnOfCanary warns that a proposal ends or replaces the canary in force.
 func (o *Operator) warnOfCanary(p lineup.Proposal) {
 	if p.Base.Canary != nil && (p.Canary == nil || p.Canary.Lineup != p.Base.Canary.Lineup) {
 		_ = o.observe(Event{EndsCanary: p.Base.Canary.Revision})
@@ -91,8 +91,8 @@ var (
 	ErrNoEvidence = errors.New("no host has compared a check that the canary scored")
 )
 
-// Promote makes the canary in force the lineup for all accounts. Unless it is forced, it needs a host that says what
-// the canary does.
+// Promote makes the canary in force the lineup for all accounts. Unless it is forced, at least one host must have
+// reported the canary's effect.
 func (o *Operator) Promote(ctx context.Context, base activation.Activation, forced bool, reason string) (
 	Activated, error) {
 	if base.Canary == nil {
@@ -113,11 +113,11 @@ func (o *Operator) Promote(ctx context.Context, base activation.Activation, forc
 // CanaryChange is a change of the canary in force that keeps its lineup.
 type CanaryChange struct {
 	End   bool
-	Share int               // 0: it stays
-	Limit *activation.Limit // nil: it stays
+	Share int               // 0: unchanged
+	Limit *activation.Limit // nil: unchanged
 }
 
-// of returns what the change makes of a canary.
+// of returns a canary with the change applied, or nil if the change ends it.
 func (c CanaryChange) of(canary activation.Canary) *activation.Canary {
 	if c.End {
 		return nil
@@ -177,7 +177,7 @@ func (o *Operator) earlierLineup(ctx context.Context, inForce activation.Activat
 }
 
 // CanaryWithout stores the lineup of the canary in force without a layer, and returns the canary with it. It returns
-// nil if nothing of the canary is left.
+// nil if there is no canary, or it would not differ from the lineup in force without that layer.
 func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, layer string) (*activation.Canary, error) {
 	if base.Trial == nil || base.Document.Without(layer).Same(base.Trial.Without(layer)) {
 		return nil, nil

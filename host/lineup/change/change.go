@@ -1,5 +1,5 @@
-// Package change changes what scores. An operator proposes a lineup, every live host prepares it and reports which
-// verdicts it changes, a limit judges that, a signed activation puts it in force, and the hosts say when they run it.
+// Package change changes the lineup in force: an operator proposes one, every live host prepares it and reports which
+// verdicts it changes, a limit judges that, a signed activation puts it in force, and hosts report when they run it.
 package change
 
 import (
@@ -57,23 +57,23 @@ type Event struct {
 	NoBase     int64          // a warning: the activation that a lineup replaces without having a base
 }
 
-// Change is a lineup that shall score, for all accounts or in a canary.
+// Change is a lineup to put in force, for all accounts or in a canary.
 type Change struct {
 	Base   lineup.Verified // in force, from which the change derives
 	Lineup registry.LineupDocument
 	Own    registry.LineupLayer // whose module the operator has built; it needs no signature
 	Share  int                  // in percent of the accounts, for a canary next to the lineup in force; 0: all
-	Canary *activation.Canary   // that goes on next to Lineup; nil: the canary in force ends
+	Canary *activation.Canary   // that continues next to Lineup; nil: the canary in force ends
 	Limit  float64              // share of the verdicts that may change; a host withdraws a canary that changes more
 	Forced bool                 // the limit does not count, except for a canary
-	Reason string               // if it is empty, that of the lineup
+	Reason string               // empty: the lineup's
 	Above  int64                // see lineup.Proposal
 }
 
 // limit returns the limit with the precision of an activation.
 func (c Change) limit() activation.Limit { return activation.Limit(math.Round(c.Limit * 10_000)) }
 
-// proposal returns what the change makes of its stored lineup.
+// proposal returns the change as a proposal, given its stored lineup.
 func (c Change) proposal(stored activation.Lineup) lineup.Proposal {
 	p := lineup.Proposal{Base: c.Base.Activation, Lineup: stored, Canary: c.Canary, Above: c.Above,
 		Reason: cmp.Or(c.Reason, c.Lineup.Note)}

@@ -11,7 +11,7 @@ import (
 	"assay/registry/activation"
 )
 
-// ConflictError means that another activation is in force than the one from which a change derives.
+// ConflictError means that the activation in force is not the one from which a change derives.
 type ConflictError struct {
 	InForce   activation.Activation
 	Meanwhile bool // it was activated after the change began
@@ -33,7 +33,7 @@ func (e *ConflictError) Error() string {
 // Unwrap returns activation.ErrSuperseded.
 func (e *ConflictError) Unwrap() error { return activation.ErrSuperseded }
 
-// CheckBase fails with a *ConflictError if a lineup says that it derives from another activation than the one in force.
+// CheckBase fails with a *ConflictError if a lineup names a base other than the activation in force.
 func (o *Operator) CheckBase(ctx context.Context, l registry.LineupDocument, inForce lineup.Verified) error {
 	if l.Base == "" {
 		return o.observe(Event{NoBase: inForce.Number})
@@ -76,12 +76,12 @@ func (o *Operator) unchanged(ctx context.Context, base lineup.Verified, next reg
 	return c
 }
 
-// stays adds to the reason why nothing was changed what stays in force.
+// stays adds the revision that stays in force to the reason why nothing was changed.
 func stays(base lineup.Verified, reason error) error {
 	return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason)
 }
 
-// conflict returns the differences of the lineup in force, and of another one, from the lineup from which both derive.
+// conflict returns how the lineup in force and another one differ from the lineup from which both derive.
 func conflict(inForce lineup.Verified, from, own registry.LineupDocument) *ConflictError {
 	changes := func(to registry.LineupDocument) []registry.Change {
 		to.Layers = slices.Clone(to.Layers)

@@ -1,5 +1,5 @@
-// Package demotion finds layers that are at fault for nearly everybody, so that the host can say so and move them to
-// shadow.
+// Package demotion finds layers that are at fault for nearly everybody, so that the host can report them and move them
+// to shadow.
 package demotion
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Watch counts, in memory, the layers' outcomes in recorded checks, and finds the layers that are at fault whatever
-// they are asked:
+// their input:
 //
 //   - A layer fails if nearly all of its calls of the last ten minutes burned their fuel, crashed or broke the
 //     interface.
@@ -21,9 +21,9 @@ import (
 //     for, 8 found enough to reach review alone. Of calls for other entities this says nothing: they may all be fraud.
 //
 // Customers choose what they check and can open accounts, so a finding is grave only if it holds for half of all
-// accounts and for 20 of them in as many networks: less could be one customer's doing. All accounts are those that are
-// counted; contradictions are not grave in the first ten minutes, when few accounts are known. Neither time nor load
-// counts: a call that the host could not complete is not recorded.
+// counted accounts and for 20 of them in as many networks: fewer could be one customer's doing. Contradictions are not
+// grave in the first ten minutes, when few accounts are known. Neither time nor load counts: a call that the host could
+// not complete is not recorded.
 //
 // The counts apply to one lineup. Those of failures restart every ten minutes, the others each day.
 type Watch struct {
@@ -45,7 +45,7 @@ type Finding struct {
 // The limits that a layer can exceed.
 const (
 	window    = 10 * time.Minute // of the counts of failures
-	minCalls  = 20               // in a window; fewer say nothing
+	minCalls  = 20               // in a window; fewer prove nothing
 	nearlyAll = 0.9              // of the calls
 	// contradictions is the number of the last 32 calls at which a layer contradicts others for an account.
 	contradictions = 8
@@ -69,7 +69,7 @@ func NewWatch() *Watch {
 	return &Watch{found: make(chan Finding, 8), lineups: map[*check.Terms]*calls{}}
 }
 
-// Found returns the channel of layers that have exceeded their limits. A layer that still does is reported again.
+// Found returns the channel of layers that have exceeded their limits. A layer that stays beyond them is sent again.
 func (w *Watch) Found() <-chan Finding { return w.found }
 
 // calls are the calls of the layers of a lineup for one type.
@@ -173,8 +173,8 @@ func (c *calls) add(w *Watch, caller check.Caller, d *check.Decision) {
 	}
 }
 
-// contradict counts a call about an entity that is vouched for. It reports whether the call contradicts, and enough
-// others do for a finding.
+// contradict counts a call about an entity that is vouched for. It reports whether the call contradicts, and the layer
+// contradicts for enough accounts for a finding.
 func (c *calls) contradict(l *layer, r *recent, against bool) bool {
 	before := r.contradicts()
 	r.contradicted <<= 1
@@ -190,7 +190,7 @@ func (c *calls) contradict(l *layer, r *recent, against bool) bool {
 	return against && l.contradicted >= minNetworks
 }
 
-// report sends a finding, unless it was sent lately or nobody has received the last ones. holds says whether it applies
+// report sends a finding, unless it was sent recently or the channel is full. holds reports whether the finding applies
 // to an account's calls.
 func (c *calls) report(w *Watch, d *check.Decision, i int, holds func(*recent) bool, what string) {
 	found := &c.layers[i].found
@@ -223,7 +223,7 @@ func (c *calls) report(w *Watch, d *check.Decision, i int, holds func(*recent) b
 	}
 }
 
-// vouchedFor reports whether a clearing layer, which never accuses, speaks for the entity.
+// vouchedFor reports whether a clearing layer, which never accuses, vouches for the entity.
 func vouchedFor(outcomes []check.Outcome) bool {
 	for i := range outcomes {
 		if outcomes[i].Score <= vouches && outcomes[i].Range[1] == 0 {

@@ -1,5 +1,5 @@
 // Package fleet knows the hosts that share a database, and puts a lineup in force on all of them in two phases: each
-// host prepares it and says so, then one commit puts it in force, and each host says when it runs it.
+// host prepares it and reports so, then one commit puts it in force, and each host reports when it runs it.
 package fleet
 
 import (
@@ -24,7 +24,7 @@ const reportInterval = 10 * time.Second
 // Host is a host as its database knows it.
 type Host struct {
 	ID        string        `json:"id"`   // of the process
-	Name      string        `json:"name"` // for people: its machine and port
+	Name      string        `json:"name"` // for operators: its machine and port
 	StartedAt time.Time     `json:"started_at"`
 	Unseen    time.Duration `json:"unseen_ns"` // since it was last seen, by the database's clock
 	State
@@ -91,7 +91,7 @@ type Pulse struct {
 
 	alive    atomic.Int64
 	stored   json.RawMessage // the last report that was stored
-	storedAt time.Time       // or could not be
+	storedAt time.Time       // when a report was last stored, or could not be
 }
 
 const beatTimeout = Interval
@@ -99,7 +99,7 @@ const beatTimeout = Interval
 // Alive returns how many hosts were alive at the last beat; 0 before the first one.
 func (p *Pulse) Alive() int { return int(p.alive.Load()) }
 
-// beat finishes when ctx ends meanwhile: the database may store a beat that was given up after the host was removed.
+// beat completes even if ctx ends meanwhile: the database could store an abandoned beat after the host was removed.
 func (p *Pulse) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTimeout)
 	defer cancel()

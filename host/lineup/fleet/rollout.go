@@ -16,7 +16,7 @@ type Store interface {
 	Hosts(ctx context.Context) ([]Host, error)
 	// Propose asks the hosts to prepare a candidate, until it expires.
 	Propose(ctx context.Context, c Candidate) error
-	// ExtendCandidate puts off the candidate's expiry.
+	// ExtendCandidate postpones the candidate's expiry.
 	ExtendCandidate(ctx context.Context, id string) error
 	// WithdrawCandidate ends a candidate.
 	WithdrawCandidate(ctx context.Context, id string) error
@@ -40,11 +40,11 @@ type Event struct {
 }
 
 const (
-	rolloutInterval = 50 * time.Millisecond // between looks at the hosts
+	rolloutInterval = 50 * time.Millisecond // between checks of the hosts
 	extendInterval  = 2 * time.Second
 )
 
-// NotEverywhereError lists hosts that do not prepare or run a lineup, with their reasons.
+// NotEverywhereError lists the hosts that do not prepare or run a lineup, with their reasons.
 type NotEverywhereError struct {
 	Failed []Event
 }

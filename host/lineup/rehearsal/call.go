@@ -18,7 +18,7 @@ import (
 	"assay/registry"
 )
 
-// Subject is a value to score, and what is known about it besides what its text says.
+// Subject is a value to score, with facts that are not in its text.
 type Subject struct {
 	Type    entity.Type
 	Value   string
@@ -26,14 +26,14 @@ type Subject struct {
 	Facts   map[string]string // looked-up facts, and settings as config.NAME
 }
 
-// input returns the normalised value, and what a layer is called with.
+// input returns the normalised value, and the layer's input for it.
 func (s Subject) input() (value string, in check.Input, err error) {
 	e, err := entity.Parse(s.Type, s.Value, s.Country)
 	if err != nil {
 		return "", in, fmt.Errorf("reading %q: %w", s.Value, err)
 	}
 	facts, settings := registry.Case{Facts: s.Facts}.Input()
-	maps.Copy(e.Facts, facts) // a given fact replaces one of the text
+	maps.Copy(e.Facts, facts) // a given fact replaces a parsed one
 	return e.Value, check.Input{Entity: e.Facts, Config: settings}, nil
 }
 
@@ -47,7 +47,7 @@ const (
 	Failed    Outcome = "failed"
 )
 
-// Call is what a layer did with one value.
+// Call is the result of calling a layer with one value.
 type Call struct {
 	Type       entity.Type        `json:"type"`
 	Value      string             `json:"value"` // normalised
@@ -100,11 +100,11 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	return c, nil
 }
 
-// goPanic matches what Go prints of a panic: its text, and the source line of the first call.
+// goPanic matches Go's output for a panic: its text, and the source line of the first call.
 var goPanic = regexp.MustCompile(`(?s)(?:^|\n)(panic: [^\n]*).*?\n\t(\S+\.go:\d+)`)
 
-// whyFailed returns a failure's text for the author, a line, given what the layer printed. The engine adds a trace of
-// calls by number, which says nothing without the names.
+// whyFailed describes a failure for the author in one line, given what the layer printed. It drops the engine's trace,
+// which has numbers of functions but no names.
 func whyFailed(f *check.Failure, printed string) string {
 	if p := goPanic.FindStringSubmatch(printed); p != nil {
 		return terminal.OneLine(p[1] + ", at " + p[2])
@@ -113,5 +113,5 @@ func whyFailed(f *check.Failure, printed string) string {
 	return terminal.OneLine(string(f.Reason) + ": " + text)
 }
 
-// listed returns a list that is not nil, which would be null in JSON.
+// listed returns a copy of list, but never nil, which would be null in JSON.
 func listed[T any](list []T) []T { return append([]T{}, list...) }

@@ -20,7 +20,7 @@ type Report struct {
 	Unread  []string     `json:"unread"`  // facts of the manifest that no case made the layer read
 }
 
-// CaseResult is a case with what the layer did.
+// CaseResult is a case with the layer's call.
 type CaseResult struct {
 	Name        string   `json:"name"`
 	Differences []string `json:"differences"` // from what the case expects; none if it passes

@@ -15,7 +15,7 @@ import (
 	"assay/sdk/starter"
 )
 
-// Mismatch is a vector for which a layer did not do what the first layer of `assay plugin new` does in Go.
+// Mismatch is a vector for which a layer behaves differently from the first layer of `assay plugin new` in Go.
 type Mismatch struct {
 	Facts map[string]string `json:"facts"`
 	Want  string            `json:"want"`
@@ -28,9 +28,9 @@ const VectorCount = 10_000
 // maxMismatches bounds the mismatches that Conform returns.
 const maxMismatches = 10
 
-// Conform calls a layer with n vectors of facts, and compares all that it did with package starter, the same layer in
-// Go. It tests an SDK: facts of all lengths and scripts, numbers that are none, texts that a host refuses. The vectors
-// are the same in every run.
+// Conform calls a layer with n vectors of facts, and compares its behaviour with package starter, the same layer in Go.
+// It tests an SDK: facts of all lengths and scripts, invalid numbers, texts that a host refuses. The vectors are the
+// same in every run.
 func Conform(ctx context.Context, p *sandbox.Plugin, n int) ([]Mismatch, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	mismatches := []Mismatch{}
@@ -57,7 +57,7 @@ func Conform(ctx context.Context, p *sandbox.Plugin, n int) ([]Mismatch, error) 
 	return mismatches, nil
 }
 
-// vector returns facts for a call: a name of up to 253 bytes, and an age that may be no number.
+// vector returns facts for a call: a name of up to 253 bytes, and an age that may not be a number.
 func vector(random *rand.Rand) map[string]string {
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
 	facts := map[string]string{}
@@ -84,7 +84,7 @@ func vector(random *rand.Rand) map[string]string {
 	return facts
 }
 
-// described returns what package starter does with facts.
+// described describes what package starter does with facts.
 func described(facts map[string]string) string {
 	r := sdk.Run(starter.Score, facts)
 	if r.Refused != nil {
@@ -105,7 +105,7 @@ func described(facts map[string]string) string {
 	return describe(result, trace)
 }
 
-// describe returns all that a layer did in a call with an answer, except for what it cost.
+// describe returns everything that a layer did in an answered call, except its cost.
 func describe(result check.Result, trace sandbox.Trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "abstained %t, score %d, threat %q\n", result.Abstained, result.Score, result.Threat)

@@ -9,7 +9,7 @@ import (
 	"assay/host/sandbox"
 )
 
-// Measurement is what calls of a layer cost over a corpus of values.
+// Measurement is the cost of a layer's calls over a corpus of values.
 type Measurement struct {
 	Plugin  string       `json:"plugin"`
 	Digest  string       `json:"digest"`
@@ -71,7 +71,7 @@ func Measure(ctx context.Context, p *sandbox.Plugin, corpus []Subject, rounds in
 	return r, nil
 }
 
-// distributionOf describes values, of which there is at least one. It sorts them.
+// distributionOf returns the distribution of values, which must not be empty. It sorts them.
 func distributionOf(values []float64) Distribution {
 	slices.Sort(values)
 	at := func(percent int) float64 { return values[max(0, (len(values)*percent+99)/100-1)] }

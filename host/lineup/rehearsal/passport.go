@@ -22,8 +22,8 @@ import (
 // PassportFormat is the version of the format of passports.
 const PassportFormat = 1
 
-// Passport is what a module did with the built-in values and its own cases. It contains no time, so that everybody who
-// measures the module with the same version of Assay gets the same passport.
+// Passport records what a module did with the built-in values and its own cases. It contains no time, so that everybody
+// who measures the module with the same version of Assay gets the same passport.
 type Passport struct {
 	Format         int             `json:"format"`
 	Plugin         string          `json:"plugin"`
@@ -54,19 +54,19 @@ type FalsePositive struct {
 	Block  int         `json:"block"`
 }
 
-// The least shares of its budget of fuel that a layer must leave, as how many times the dearest call fits in.
+// Judge warns or refuses below these margins: how many times the most expensive call fits into the fuel budget.
 const (
 	WarnMargin   = 3.0
 	RefuseMargin = 2.0
 )
 
-// Margin returns how many times the dearest call fits into the budget of fuel.
+// Margin returns how many times the most expensive call fits into the fuel budget.
 func (p Passport) Margin() float64 { return float64(p.Budget) / float64(max(1, p.MostFuel)) }
 
 // ErrNotDeterministic means that a module answered the same input in different ways.
 var ErrNotDeterministic = errors.New("the layer is not deterministic")
 
-// Judge returns why a module must not be published, or what its publisher should know.
+// Judge returns an error if a module must not be published, otherwise warnings for its publisher.
 func (p Passport) Judge() (warnings []string, err error) {
 	switch needed := int64(RefuseMargin * float64(p.MostFuel)); {
 	case p.Failed > 0:
@@ -123,10 +123,10 @@ func OpenPassport(trust activation.Trust, signed string, module registry.Digest)
 	return p, by.Name, nil
 }
 
-// measured is what a measuring process prints.
+// measured is the output of a measuring process.
 type measured struct {
 	Passport Passport `json:"passport"`
-	Differs  string   `json:"differs,omitempty"` // how the layer is not deterministic
+	Differs  string   `json:"differs,omitempty"` // how repeated answers differ
 	Error    string   `json:"error,omitempty"`   // why it cannot be measured
 }
 
@@ -196,7 +196,7 @@ func measureModule(ctx context.Context, wasm []byte) (result measured, err error
 // maxUndeclared bounds the facts that a passport names, because a layer can ask for any number.
 const maxUndeclared = 10
 
-// newEvery is the distance of the values that are also given to a new instance, whose initialisation takes long.
+// newEvery is the step between the values that are also given to a new instance, which takes long to initialise.
 const newEvery = 4
 
 // The scores from which the default lineup reviews and blocks an entity.

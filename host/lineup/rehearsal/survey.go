@@ -75,7 +75,7 @@ type survey struct {
 	others   map[string]bool // facts that are not declared
 }
 
-// answer is all that a layer did in a call.
+// answer is everything that a layer did in a call.
 type answer struct {
 	text    string // without the fuel
 	fuel    int64

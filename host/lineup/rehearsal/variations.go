@@ -19,7 +19,7 @@ type Variation struct {
 const maxVariations = 500
 
 // Variations returns variations of the values and facts of a layer's own cases: the longest names and labels, other
-// scripts, punycode, quotation marks and what cannot be seen. The layer may score them as it likes, but none may make
+// scripts, punycode, quotation marks and invisible characters. The layer may score them as it likes, but none may make
 // it fail.
 func Variations(cases []registry.Case) (all []Variation) {
 	seen := map[string]bool{}
@@ -73,7 +73,7 @@ func varied(e entity.Entity) [][2]string {
 		{"letters for digits", e.Value[:4] + strings.Repeat("Z", len(e.Value)-4)}}
 }
 
-// variedNames varies a domain, to at most so many bytes: what was changed, and the name.
+// variedNames varies a domain within a number of bytes: what was changed, and the name.
 func variedNames(e entity.Entity, most int) [][2]string {
 	name, registrable := e.Facts["domain.ascii"], e.Facts["domain.registrable"]
 	room := max(0, most-len(name))

@@ -86,8 +86,8 @@ func (s *scorer) outcome(ctx context.Context, m *check.Member, ref Reference) (c
 	return s.run(ctx, m, ref.Type, check.Input{Entity: e.Facts, LookedUp: ref.Facts})
 }
 
-// FailsReferences reports whether a layer (its name) of a lineup fails for nine in ten of the reference values of its
-// types. If there are none, it does not.
+// FailsReferences reports whether a layer (its name) of a lineup fails for at least nine in ten of the reference values
+// of its types. It returns false if there are none.
 func FailsReferences(ctx context.Context, l *check.Lineup, layer string, turn Turn) (bool, error) {
 	references, err := References()
 	if err != nil {

@@ -22,11 +22,11 @@ func atOnce(_ context.Context, f func()) error {
 	return nil
 }
 
-// Replay scores the remembered checks again with two lineups and reports the differences, so that what happened since a
-// check was answered is not taken for the candidate's doing. Layers whose recipe has not changed keep their results,
-// with the weights of each lineup. All others run, each call in a turn; turn may be nil. Replay takes at most a quarter
-// of a processor, because checks in progress need the rest. If ctx's deadline passes, the report covers the newest
-// checks. The facts are those of the answered check: nothing is looked up.
+// Replay scores the remembered checks again with two lineups and reports the differences, so that changes since a check
+// was answered are not attributed to the candidate. Layers whose recipe has not changed keep their results, with the
+// weights of each lineup. All others run, each call in a turn; turn may be nil. Replay takes at most a quarter of a
+// processor, because checks in progress need the rest. If ctx's deadline passes, the report covers the newest checks.
+// The facts are those of the answered check: nothing is looked up.
 func (r *Ring) Replay(ctx context.Context, base, candidate *check.Lineup, turn Turn) (*Report, error) {
 	report := &Report{}
 	before, after := newScorer(base, turn), newScorer(candidate, turn)

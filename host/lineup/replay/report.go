@@ -89,7 +89,7 @@ type ReferenceFlip struct {
 	After  int           `json:"score_after"`
 }
 
-// Merge returns one report of several hosts' reports about the same candidate. nil stands for a host without a report.
+// Merge returns one report of several hosts' reports about the same candidate. Hosts without a report have nil.
 func Merge(reports ...*Report) *Report {
 	total := &Report{}
 	for _, r := range reports {
@@ -115,7 +115,7 @@ func Merge(reports ...*Report) *Report {
 	return total
 }
 
-// MergeStored is Merge for reports in JSON. Empty ones stand for hosts without a report.
+// MergeStored is Merge for reports in JSON. Hosts without a report have an empty one.
 func MergeStored(stored ...json.RawMessage) (*Report, error) {
 	reports := make([]*Report, 0, len(stored))
 	for _, text := range stored {
@@ -139,10 +139,10 @@ func (r *Report) Flips() (n int) {
 	return n
 }
 
-// Enough is how many checks of a type show what a candidate changes. A single flip of fewer would be a large share.
+// Enough is the number of checks of a type that show what a candidate changes. One flip among fewer is a large share.
 const Enough = 200
 
-// Beyond is a type of which a candidate changes, or cannot determine, too many verdicts.
+// Beyond is a type for which a candidate changes, or cannot determine, too many verdicts.
 type Beyond struct {
 	Type         entity.Type
 	Changed, Of  int
@@ -208,7 +208,7 @@ func (r *Report) count(at time.Time, was content) *TypeReport {
 	return t
 }
 
-// typed returns the part about a type, which is added if it is missing.
+// typed returns the part about a type, and adds it if it is missing.
 func (r *Report) typed(kind entity.Type) *TypeReport {
 	i := slices.IndexFunc(r.Types, func(t TypeReport) bool { return t.Type == kind })
 	if i < 0 {
@@ -267,7 +267,7 @@ func (r *Report) failure(f LayerFailures) {
 	r.Failures = tally(r.Failures, f, func(f *LayerFailures) *int { return &f.Checks })
 }
 
-// tally adds the count of an item to that of the one that is otherwise equal, or adds the item.
+// tally adds the item's count to the item of all that is otherwise equal, or appends the item.
 func tally[T comparable](all []T, item T, count func(*T) *int) []T {
 	for i := range all {
 		same := all[i]
@@ -279,7 +279,7 @@ func tally[T comparable](all []T, item T, count func(*T) *int) []T {
 	return append(all, item)
 }
 
-// sort gives a report its order, and lists instead of nulls in JSON.
+// sort sorts a report's lists, and makes them empty instead of null in JSON.
 func (r *Report) sort() {
 	slices.SortFunc(r.Types, func(a, b TypeReport) int {
 		return slices.Index(types, a.Type) - slices.Index(types, b.Type)

@@ -18,8 +18,8 @@ const (
 
 const (
 	maxAge = 7 * 24 * time.Hour // a check is remembered for at most this time
-	// erasedFor is how long after its erasure no check of a subject is remembered: a check that was recorded before the
-	// erasure may be remembered after the notification of it. That takes microseconds, unless the host was paused.
+	// erasedFor is how long after an erasure the ring refuses checks of the subject: a check that was recorded before
+	// the erasure may arrive after the notification of it. It arrives within microseconds, unless the host was paused.
 	erasedFor = time.Minute
 	maxErased = 10_000 // subjects that were erased within erasedFor; with more, everything is forgotten
 	perLock   = 500    // checks that an erasure looks at before it lets others use the ring

@@ -29,7 +29,7 @@ type EmittedSignals struct {
 	Signals map[string]int `json:"signals"` // by code, as the layer's manifest declares them
 }
 
-// emitted returns the counts of a layer, which are added if they are missing.
+// emitted returns the counts of a layer, and adds them if they are missing.
 func (s *ShadowReport) emitted(layer string) *EmittedSignals {
 	i := slices.IndexFunc(s.Emitted, func(e EmittedSignals) bool { return e.Layer == layer })
 	if i < 0 {

@@ -51,7 +51,7 @@ func (w *writer) table(rows ...[]string) {
 	for _, row := range rows {
 		fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
 	}
-	_ = table.Flush() // a text takes everything
+	_ = table.Flush() // writing to a string cannot fail
 }
 
 // checks returns the number of checks that were scored.
