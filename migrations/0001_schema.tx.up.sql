@@ -1,5 +1,5 @@
--- The tables. docs/privacy.md says of every column what it holds of persons and how long it stays, docs/audit-format.md
--- which columns the audit log vouches for.
+-- The tables. For every column, docs/privacy.md describes the personal data in it and how long it is kept.
+-- docs/audit-format.md lists the columns that the audit log binds.
 
 -- Values on which all hosts of a database must agree.
 CREATE TABLE installation (
@@ -8,11 +8,11 @@ CREATE TABLE installation (
     created_at         timestamptz NOT NULL DEFAULT now()
 );
 
--- The versions of functions.sql that were put in force, the last one of which is.
+-- The versions of functions.sql that were applied. The last one is in force.
 CREATE TABLE schema_functions (
     number     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     digest     bytea NOT NULL UNIQUE, -- SHA-256 of the file
-    names      text[] NOT NULL,       -- of the functions in it, so that later versions drop no others
+    names      text[] NOT NULL,       -- of its functions, so that later versions drop no others
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -41,7 +41,7 @@ CREATE TABLE api_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     ended_at   timestamptz,
     expires_at timestamptz, -- a rotated key stays valid until then
-    -- What the key is limited to, which never changes.
+    -- The limits of the key, which never change.
     scopes     text[] CHECK (cardinality(scopes) > 0),   -- null: all
     networks   text[] CHECK (cardinality(networks) > 0), -- in CIDR notation; null: any address
     lifetime   interval, -- also of a key that replaces this one; null: it works until it is revoked
@@ -68,8 +68,8 @@ CREATE TABLE quota_usage (
     PRIMARY KEY (chain, account_id, period)
 );
 
--- What all hosts accepted of each key and network lately, for the limits of requests a minute. Each host adds to it and
--- reads it about once a second. A name is a keyed hash. The table stays on the coordinator of a cluster, like hosts.
+-- The uses of each key and network that all hosts accepted lately, for the limits per minute. Each host adds to it and
+-- reads it about once a second. Names are keyed hashes. The table stays on a cluster's coordinator, like hosts.
 CREATE TABLE rate_uses (
     name    text PRIMARY KEY,
     used    bigint NOT NULL,
@@ -96,7 +96,7 @@ CREATE TABLE sign_in_codes (
     used_at    timestamptz -- null until somebody who knows the code has signed in
 );
 
--- Links that work once. A link with an address confirms that it is the owner's, or makes it the recovery address; others
+-- Links that work once. A link with an address confirms the owner's address, or makes it the recovery address. Others
 -- sign in.
 CREATE TABLE sign_in_links (
     hash           bytea PRIMARY KEY,
@@ -114,7 +114,7 @@ CREATE TABLE owner_addresses (
     match          bytea NOT NULL, -- keyed hash of the address
     sealed_address bytea NOT NULL,
     confirmed_at   timestamptz NOT NULL,
-    usable_at      timestamptz NOT NULL, -- it signs in from then on; until then, the owner can refuse a recovery address
+    usable_at      timestamptz NOT NULL, -- it can sign in from then on; before, the owner can refuse a recovery address
     PRIMARY KEY (account_id, recovery)
 );
 CREATE INDEX owner_addresses_by_match ON owner_addresses (match);
@@ -135,12 +135,12 @@ CREATE INDEX sessions_by_expiry ON sessions (expires_at); -- pruned by it
 
 -- The audit log -----------------------------------------------------------------------------------------------------
 
--- The heads of the audit chains. Every transaction that appends to a chain locks its head. The newest version of a head
--- is found first in the key, however many old ones an open snapshot keeps.
+-- The heads of the audit chains. Every transaction that appends to a chain locks its head. The key finds the newest
+-- version of a head first, however many old ones an open snapshot keeps.
 --
--- States, which are what accounts, keys, lists, lineups, plugins and overrides are, have chains apart from those of
--- checks, because their records must stay as long as the rows: 1000000 those of the installation, and 1000001 + n those
--- of the accounts whose checks are in chain n. Their heads are locked after all others.
+-- The states of accounts, keys, lists, lineups, plugins and overrides have their own chains, because their records must
+-- stay as long as the rows. Chain 1000000 has those of the installation, and chain 1000001 + n those of the accounts
+-- whose checks are in chain n. Their heads are locked after all others.
 CREATE TABLE audit_heads (
     chain integer NOT NULL,
     seq   bigint NOT NULL,
@@ -168,14 +168,14 @@ CREATE TABLE audit_records (
     verdict     text NOT NULL DEFAULT '',
     revision    bigint NOT NULL DEFAULT 0,
     digest      bytea,
-    leaf        bytea NOT NULL, -- the hash of the content; an erasure needs it of a record without content
-    hash        bytea NOT NULL, -- of the hash before and the leaf; pruning needs that of any record
+    leaf        bytea NOT NULL, -- the hash of the content; verifying an erasure needs it, because the content is gone
+    hash        bytea NOT NULL, -- of the previous hash and the leaf; pruning can end at any record, and needs its hash
     -- The subject's node in the reputation graph, encrypted so that the database alone cannot join the two. Not hashed.
     sealed_node bytea,
     PRIMARY KEY (chain, seq, recorded_at)
 ) PARTITION BY RANGE (recorded_at);
 
--- Customers and support name a check by its reference, ledger_settle looks for it, and none is recorded twice.
+-- Customers, support and ledger_settle look up checks by reference, and no check is recorded twice.
 CREATE UNIQUE INDEX audit_records_by_ref ON audit_records (ref, recorded_at);
 
 -- The dashboard's lists and daily counts.
@@ -183,18 +183,18 @@ CREATE INDEX audit_records_by_account ON audit_records (account_id, recorded_at)
 
 -- The records of a data subject. Pseudonyms are random, so an index on them alone grows in random places: with ten
 -- million records, nearly every insertion changes another page, and after a checkpoint Postgres logs the whole page.
--- Here, insertions stay within the last 65,536 records of each chain, and a search asks for each such span.
+-- Here, insertions stay within the last 65,536 records of each chain, and a search looks in each such span.
 CREATE INDEX audit_records_by_subject ON audit_records ((seq >> 16), substr(pseudonym, 1, 8));
 
 -- Takes records of months without a partition. They are moved when the partition is created.
 CREATE TABLE audit_records_other PARTITION OF audit_records DEFAULT;
 
--- The records of the chains of states. They are never pruned, so they are not in the months' partitions, which would have
--- to stay with them.
+-- The records of the chains of states. They are never pruned, so they are not in the months' partitions, which could
+-- then never be dropped.
 CREATE TABLE state_records (LIKE audit_records INCLUDING DEFAULTS, PRIMARY KEY (chain, seq));
 
--- Batches whose host lost touch with the database and asked for their outcome. A batch that is not recorded by then
--- never will be.
+-- Batches whose host lost its connection to the database and asked for their outcome. A batch that is not recorded by
+-- then never will be.
 CREATE TABLE ledger_settlements (
     chain      integer NOT NULL,
     batch      bytea NOT NULL,   -- random, chosen by the host
@@ -240,7 +240,7 @@ CREATE TABLE audit_checkpoints (
     size         bigint NOT NULL,
     note         text NOT NULL,
     signed_at    timestamptz NOT NULL DEFAULT now(),
-    cosignatures text NOT NULL DEFAULT '', -- signature lines of witnesses (C2SP tlog-cosignature), which follow the note
+    cosignatures text NOT NULL DEFAULT '', -- signature lines of witnesses (C2SP tlog-cosignature), added to the note
     PRIMARY KEY (chain, size)
 );
 -- Finds the newest cosigned checkpoint of a chain if the newest ones wait for their witnesses.
@@ -252,8 +252,8 @@ CREATE TABLE audit_keys (
     note   text NOT NULL
 );
 
--- What hosts answered for and the database no longer contains, because a failover lost commits or an older dump was
--- restored. A row without "accepted" keeps hosts from answering until an operator accepts the loss.
+-- Records that hosts answered for and the database no longer contains, because a failover lost commits or an older dump
+-- was restored. A row without "accepted" keeps hosts from answering until an operator accepts the loss.
 CREATE TABLE audit_losses (
     chain       integer NOT NULL,
     seq         bigint NOT NULL,      -- of the last record that the host answered for
@@ -267,7 +267,7 @@ CREATE TABLE audit_losses (
     PRIMARY KEY (chain, seq, hash)
 );
 
--- Signed acceptances of losses, by the number of their record. The Merkle tree goes on under an origin of its own.
+-- Signed acceptances of losses, by the number of their record. The Merkle tree continues under a new origin.
 CREATE TABLE audit_acceptances (
     chain integer NOT NULL,
     seq   bigint NOT NULL,
@@ -276,7 +276,7 @@ CREATE TABLE audit_acceptances (
 );
 
 -- The answers to checks that were sent with an idempotency key: a request that is sent again gets the same answer. An
--- answer is encrypted under a key that is derived from the request, which is not here, and is kept for 24 hours.
+-- answer is encrypted under a key derived from the request, which is not stored, and is kept for 24 hours.
 CREATE TABLE answers (
     chain      integer NOT NULL,
     account_id text NOT NULL,
@@ -342,7 +342,7 @@ CREATE UNIQUE INDEX subject_requests_running ON subject_requests (chain, account
 CREATE TABLE export_parts (
     chain  integer NOT NULL,
     id     text NOT NULL,
-    after  bytea NOT NULL, -- the tombstone of the reference of the check before; empty for the first part
+    after  bytea NOT NULL, -- the tombstone of the previous check's reference; empty for the first part
     sealed bytea NOT NULL,
     PRIMARY KEY (chain, id, after)
 );
@@ -421,7 +421,7 @@ CREATE TABLE graph_edges (
     PRIMARY KEY (node, account, other)
 );
 
--- What recorded checks add to the reputation graph, until a host has applied it.
+-- The contributions of recorded checks to the reputation graph, until a host has applied them.
 CREATE TABLE graph_contributions (
     chain    integer NOT NULL,
     seq      bigint NOT NULL,   -- of the batch's last record
@@ -432,14 +432,14 @@ CREATE TABLE graph_contributions (
 );
 ALTER TABLE graph_contributions ALTER COLUMN added SET STORAGE EXTERNAL; -- encrypted bytes do not compress
 
--- How far the contributions of each chain are applied. Those up to number applied are, and no others.
+-- How far the contributions of each chain are applied: exactly those up to number applied are.
 CREATE TABLE graph_progress (
     chain   integer PRIMARY KEY,
     applied bigint NOT NULL DEFAULT 0,
     forgets bigint NOT NULL DEFAULT 0  -- counts the rows added to graph_forgotten
 );
 
--- What must be left out of contributions that are not applied yet, up to number up_to.
+-- Data to leave out of contributions that are not applied yet, up to number up_to.
 CREATE TABLE graph_forgotten (
     chain   integer NOT NULL,
     account bigint NOT NULL, -- 0: all accounts
@@ -448,7 +448,7 @@ CREATE TABLE graph_forgotten (
     PRIMARY KEY (chain, account, node)
 );
 
--- Items of contributions that could not be read, for whoever looks for the cause.
+-- Items of contributions that could not be read, kept for finding the cause.
 CREATE TABLE graph_unreadable (
     chain    integer NOT NULL,
     seq      bigint NOT NULL, -- of the record
@@ -587,7 +587,7 @@ CREATE TABLE webhook_endpoints (
     failed_at       timestamptz, -- a recent failed attempt
     disabled_at     timestamptz, -- only test events are sent from then on; null: enabled
     disabled_reason text CHECK (disabled_reason IN ('failing')),
-    notice          text CHECK (notice IN ('disabled', 'recovered')), -- that the owner is to get, until it is sent
+    notice          text CHECK (notice IN ('disabled', 'recovered')), -- for the owner, until it is sent
     CHECK ((failing_since IS NULL) = (failed_at IS NULL)),
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );
@@ -650,7 +650,7 @@ CREATE TABLE webhook_attempts (
     status          integer NOT NULL DEFAULT 0, -- 0: there was no response
     error           text NOT NULL DEFAULT '',   -- why there was no response
     sealed_answer   bytea, -- the first KiB of the response, encrypted because it may echo the entity
-    sealed_exchange bytea, -- what the receiver got and answered, encrypted, for 72 hours
+    sealed_exchange bytea, -- the request and the response's headers, encrypted, for 72 hours
     PRIMARY KEY (chain, ref, number),
     FOREIGN KEY (chain, ref) REFERENCES webhook_events ON DELETE CASCADE
 );
@@ -669,7 +669,7 @@ CREATE TABLE billing_checkouts (
     provider   text NOT NULL,
     state      text NOT NULL CHECK (state IN ('open', 'paid', 'claimed')),
     page       text NOT NULL DEFAULT '', -- the provider's id of the page that asks for the card
-    customer   text NOT NULL DEFAULT '', -- the provider's id of whom the page is for
+    customer   text NOT NULL DEFAULT '', -- the provider's id of the customer that the page is for
     polled_at  timestamptz,              -- when the provider was last asked whether it was paid
     key_id     text,
     reissues   integer NOT NULL DEFAULT 0,
@@ -680,11 +680,11 @@ CREATE INDEX billing_checkouts_by_age ON billing_checkouts (created_at);
 CREATE INDEX billing_checkouts_by_customer ON billing_checkouts (customer);
 CREATE INDEX billing_checkouts_by_account ON billing_checkouts (account_id);
 
--- Cards that were declined within a day. Whoever tries many of them is stopped.
+-- Cards that were declined within a day. A customer who tries too many is stopped.
 CREATE TABLE billing_declines (
     id          text PRIMARY KEY, -- the provider's, of the attempt
     customer    text NOT NULL,    -- of a checkout
-    card        text NOT NULL,    -- the provider's fingerprint, from which no number can be read; '': unknown
+    card        text NOT NULL,    -- the provider's fingerprint, which does not reveal the number; '': unknown
     declined_at timestamptz NOT NULL
 );
 CREATE INDEX billing_declines_by_customer ON billing_declines (customer);
@@ -736,7 +736,7 @@ CREATE TABLE plugin_modules (
 );
 ALTER TABLE plugin_modules ALTER COLUMN wasm SET STORAGE EXTERNAL; -- uncompressed, because every host reads it at start
 
--- Rows are never changed, as in lineup_revisions and lineup_activations.
+-- Rows never change, as in lineup_revisions and lineup_activations.
 CREATE TABLE plugin_versions (
     name         text NOT NULL,
     version      text NOT NULL,
@@ -747,14 +747,14 @@ CREATE TABLE plugin_versions (
     PRIMARY KEY (name, version)
 );
 
--- Who may publish versions of a plugin: whose key published the first one, or to whom an operator transferred the name.
+-- The owner of each plugin name, who may publish versions: the first publisher, unless an operator transferred it.
 CREATE TABLE plugin_names (
     name     text PRIMARY KEY,
     owner    text NOT NULL, -- a public key as trust files list it, or 'release'
     transfer text           -- the operator's signed note, see package release
 );
 
--- Signed notes about published plugins: who signed a module, and what was measured of it.
+-- Signed notes about published plugins: the signature of a module, and its passport (measurements).
 CREATE TABLE plugin_notes (
     digest bytea NOT NULL REFERENCES plugin_modules,
     kind   text NOT NULL CHECK (kind IN ('signature', 'passport')),
@@ -770,8 +770,8 @@ CREATE TABLE lineup_revisions (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Activations of revisions. The last one is in force. Besides id, the columns say for queries what the signed note
--- says; `audit verify` compares them.
+-- Activations of revisions. The last one is in force. All columns but id repeat what the signed note says, for queries;
+-- `audit verify` compares them.
 CREATE TABLE lineup_activations (
     id              bigint PRIMARY KEY,
     revision        bigint NOT NULL REFERENCES lineup_revisions,
@@ -784,7 +784,7 @@ CREATE TABLE lineup_activations (
     share           integer
 );
 
--- The revisions that checks may be recorded under. until is when one stopped being in force.
+-- The revisions that checks may be recorded under. until is when a revision stopped being in force.
 CREATE TABLE revisions_in_force (
     revision bigint PRIMARY KEY,
     until    timestamptz
@@ -792,7 +792,7 @@ CREATE TABLE revisions_in_force (
 
 -- Hosts -------------------------------------------------------------------------------------------------------------
 
--- The hosts that share this database. A host writes its row every two seconds and deletes it when it stops. One that
+-- The hosts that share this database. A host writes its row every two seconds and deletes it when it stops. A host that
 -- was not seen for ten seconds is silent, and nobody waits for it.
 CREATE TABLE hosts (
     id         text PRIMARY KEY, -- of a process
@@ -803,22 +803,22 @@ CREATE TABLE hosts (
     revision   bigint NOT NULL DEFAULT 0, -- of its lineup
     refused    bigint NOT NULL DEFAULT 0, -- number of the activation that the host cannot run; 0: none
     problem    text NOT NULL DEFAULT '',  -- why
-    canary     text NOT NULL DEFAULT '',  -- what the canary did to the checks of this host, in words
-    shadow     jsonb                      -- what the shadow layers of its lineups would have changed; null: there are none
+    canary     text NOT NULL DEFAULT '',  -- the canary's effect on this host's checks, in words
+    shadow     jsonb                      -- what its lineups' shadow layers would have changed; null: there are none
 );
 
--- When each of the jobs is due that run once for all hosts. A host that takes one moves the time on.
+-- When each job that runs once for all hosts is due. A host that takes a job moves its time on.
 CREATE TABLE jobs (
     name   text PRIMARY KEY,
     due_at timestamptz NOT NULL
 );
 
--- What an operator wants hosts to prepare, or only to measure. The command that made one extends it while it runs and
--- deletes it at its end.
+-- Lineups that an operator wants hosts to prepare, or only to measure. The command that made a candidate extends it
+-- while it runs and deletes it at its end.
 CREATE TABLE candidates (
     id       text PRIMARY KEY,
-    signed   text, -- an activation to prepare, as a signed candidate (package activation), which is never put in force
-    document text, -- a lineup to measure, canonical
+    signed   text, -- an activation to prepare or a lineup to measure, signed (package activation); never put in force
+    document text, -- a lineup to measure that has only layers in force, canonical
     made_at  timestamptz NOT NULL DEFAULT now(),
     expires  timestamptz NOT NULL,
     CHECK (num_nonnulls(signed, document) = 1)
@@ -835,8 +835,8 @@ CREATE TABLE candidate_hosts (
 
 -- Storage -----------------------------------------------------------------------------------------------------------
 --
--- Rows that change often leave room on their page for the next version, so that no index changes. Tables of which few
--- rows stay, and those that only grow to great size, are vacuumed by their changes instead of a share of their rows.
+-- Rows that change often leave room on their page for the next version, so that no index changes. Tables that keep few
+-- rows, and tables that only grow and become large, are vacuumed by their changes instead of a share of their rows.
 ALTER TABLE quota_usage SET (fillfactor = 50);
 ALTER TABLE key_uses SET (fillfactor = 50);
 ALTER TABLE graph_progress SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

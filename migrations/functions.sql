@@ -1,18 +1,18 @@
--- Everything besides reads that touches an audit chain, or that checks must not miss, as functions. Each is one
--- statement that commits by itself, so a host that stops at any moment holds no lock that a check waits for. Hosts read
--- and compute first. A function then takes the locks, verifies what the host has read, and writes. If something has
--- changed meanwhile it fails with serialization_failure, and the host starts again.
+-- Functions for all writes that touch an audit chain, or that checks must not miss. Each call is one statement that
+-- commits by itself, so a host that stops at any moment holds no lock that a check waits for. Hosts read and compute
+-- first. A function then takes the locks, verifies what the host has read, and writes. If something has changed
+-- meanwhile, it fails with serialization_failure, and the host starts again.
 --
--- What may wait long is locked before the heads, and heads are locked in ascending order.
+-- Locks that may take long are taken before the heads, and heads are locked in ascending order.
 --
 -- Most parameters and variables begin with of_, by_, at_ or new_, and arrays are plurals, so that none is taken for a
--- column. Where a column has the name all the same, it is qualified.
+-- column. Where a column has the same name anyway, it is qualified.
 --
 -- A host applies this file when it differs from what the database has (host/store/functions.go).
 
 -- Chains ----------------------------------------------------------------------------------------------------------
 
--- What audit_lock sets in the transaction.
+-- The settings that audit_lock makes for the transaction.
 CREATE OR REPLACE FUNCTION audit_settings(patience text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('lock_timeout', patience, true);
@@ -43,9 +43,9 @@ BEGIN
     RETURN head;
 END $$;
 
--- Locks the heads of all chains of checks in ascending order, and returns the numbers of the chains. A chain whose head
--- was damaged cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so the
--- settings hold there too; Citus does not delegate an expression such as PERFORM audit_lock(...).
+-- Locks the heads of all chains of checks in ascending order, and returns the numbers of the chains. A chain with a
+-- damaged head cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so
+-- the settings hold there too; Citus does not delegate an expression such as PERFORM audit_lock(...).
 CREATE OR REPLACE FUNCTION audit_lock_all(patience text) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
     all_chains integer[] := ARRAY(SELECT DISTINCT chain FROM audit_heads WHERE chain < 1000000 ORDER BY chain);
@@ -55,7 +55,7 @@ BEGIN
     FOREACH one IN ARRAY all_chains LOOP
         BEGIN
             PERFORM * FROM audit_lock(one, patience);
-        EXCEPTION WHEN data_corrupted THEN -- as reports say that verify the chain
+        EXCEPTION WHEN data_corrupted THEN -- verification of the chain reports it
         END;
     END LOOP;
     RETURN all_chains;
@@ -83,7 +83,7 @@ BEGIN
     RETURN r.seq;
 END $$;
 
--- Locks all chains of checks and appends each one's entry. A chain whose head was altered is left out: it does not verify anyway.
+-- Locks all chains of checks and appends each one's entry, except if its head was altered: it cannot verify anyway.
 CREATE OR REPLACE FUNCTION audit_append_all(
     entries jsonb -- by chain
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -135,7 +135,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Accepts losses of a chain: appends the record of the acceptance. Returns its number. Fails if one was accepted or
+-- Accepts losses of a chain: appends the record of the acceptance. Returns its number. Fails if a loss was accepted or
 -- found meanwhile.
 CREATE OR REPLACE FUNCTION audit_accept(of_chain integer, seqs bigint[], hashes bytea[], signed_note text, entry jsonb)
 RETURNS bigint LANGUAGE plpgsql AS $$
@@ -158,7 +158,7 @@ BEGIN
 END $$;
 
 -- Creates the partition for records from one time to another and moves their records to it from the default partition,
--- unless it exists, or so many records would have to move that checks waited for long: then they stay where they are.
+-- unless it exists, or checks would wait for long because so many records must move: then they stay where they are.
 --
 -- Holding the heads rules out concurrent writers of records: an uncommitted row would block attaching the partition.
 -- Checks wait for the heads, so the function gives up soon if others read the default partition.
@@ -174,7 +174,7 @@ BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE audit_records INCLUDING DEFAULTS)', partition);
     PERFORM audit_lock_all('250ms');
     PERFORM set_config('lock_timeout', '50ms', true);
-    -- A head is free a moment before the new partition is known. A record that is routed then would be refused.
+    -- Heads are free a moment before the new partition is known. A record that is routed then would be refused.
     LOCK TABLE ONLY audit_records IN SHARE ROW EXCLUSIVE MODE;
     LOCK TABLE audit_records_other IN ACCESS EXCLUSIVE MODE;
     EXECUTE format('WITH moved AS (DELETE FROM audit_records_other WHERE recorded_at >= $1 AND recorded_at < $2
@@ -187,7 +187,7 @@ END $$;
 -- it kept the partition, because too many records would have to move. The host drops the table afterwards, which takes
 -- longer and needs no lock that checks wait for.
 --
--- The records are counted before the heads are locked. Then only the chains that have any are looked for again.
+-- The records are counted before the heads are locked. Then only the chains that have any are searched again.
 CREATE OR REPLACE FUNCTION detach_partition(partition text, cuts jsonb, max_moved integer)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -258,15 +258,15 @@ END $$;
 --   revision      the lineup of a record stopped being in force more than 2 s ago
 --   answered      a call with the same idempotency key was recorded, less than 24 hours ago or earlier in the batch
 --
--- An earlier call of the batch may be refused itself, so the host looks for the answer and starts again without one.
--- One more row, "head", has the last record of the batch.
+-- An earlier call of the batch may itself be refused, so the host looks for the answer and tries again if there is
+-- none. One more row, "head", has the last record of the batch.
 --
 -- Keys, quotas and lineups are judged by the database's clock, so that all hosts agree. A host that was paused while
 -- lineups changed cannot answer under an old one. A batch fails with SQLSTATE AS001 if ledger_settle has declared it
 -- lost, and with AS002 if the chain does not contain the last record that the host answered for.
 --
 -- It finds the newest versions of the head and of the accounts' usage through their keys, however many old ones an open
--- snapshot keeps. It keeps its plans, except on a cluster, where Citus needs the arguments to plan.
+-- snapshot keeps. It reuses its plans, except on a cluster, where Citus needs the arguments to plan.
 CREATE OR REPLACE FUNCTION ledger_append(
     of_chain   integer,
     of_batch   bytea, -- random
@@ -298,7 +298,7 @@ CREATE OR REPLACE FUNCTION ledger_append(
     event_of   integer[],
     events     text[],
     payloads   bytea[],
-    -- Of each record, the MAC of the override that decided; '' if none did.
+    -- For each record, the MAC of the override that decided; '' if none did.
     digests    bytea[],
     -- The calls with an idempotency key: the place of the call, that of its first record, and the columns.
     once_of    integer[],
@@ -306,7 +306,7 @@ CREATE OR REPLACE FUNCTION ledger_append(
     once_keys  bytea[],
     requests   bytea[],
     answers    bytea[],
-    -- The last record that the host answered for, so that it must be there; its number is 0 if there is none.
+    -- The last record that the host answered for, which must be there; its number is 0 if there is none.
     known      bigint,
     known_at   timestamptz,
     known_hash bytea
@@ -319,8 +319,8 @@ DECLARE
     new_seq bigint := head.seq;
     new_hash bytea := head.hash;
     chain_bytes bytea := int4send(of_chain);
-    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows.
-    -- So these have all their elements from the beginning.
+    -- Assigning element n of an empty array makes an array that begins at n, and unnest would pair it with the wrong
+    -- rows. So these have all their elements from the beginning.
     seqs bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(leaves)]);
     hashes bytea[] := array_fill(NULL::bytea, ARRAY[cardinality(leaves)]);
     valid boolean[];
@@ -360,7 +360,7 @@ BEGIN
         RAISE 'record % of audit chain % is not the one that was answered', known, of_chain USING ERRCODE = 'AS002';
     END IF;
 
-    -- A statement reads either tables of the chain or tables of which each node of a cluster has a copy: Citus requires
+    -- A statement reads either tables of the chain or tables that every node of a cluster has a copy of: Citus requires
     -- that of functions that it passes on to the chain's node.
     SELECT array_agg(CASE c.key WHEN '' THEN accounts[c.owner] = 'acct_public' ELSE
                coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false) END ORDER BY c.n),
@@ -397,7 +397,7 @@ BEGIN
         LEFT JOIN revisions_in_force AS f ON f.revision = r.revision
         WHERE f.revision IS NULL OR f.until <= clock_timestamp() - interval '2 seconds');
 
-    -- Whoever records the first call of a key holds the head's lock, so all others find its answer.
+    -- The first call with a key is recorded under the head's lock, so all others find its answer.
     IF cardinality(once_of) > 0 THEN
         SELECT array_agg(o.call) INTO answered
         FROM (
@@ -413,7 +413,7 @@ BEGIN
         WHERE o.again OR kept.kept_at IS NOT NULL;
     END IF;
 
-    -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
+    -- Usually every call is accepted. Otherwise the records of refused calls lose their leaf.
     IF NOT fits OR false = ANY (valid) OR cardinality(stopped) > 0 OR answered IS NOT NULL
             OR (true = ANY (lacking) AND true = ANY (has_endpoint)) THEN
         needed := array_fill(0, ARRAY[cardinality(accounts)]);
@@ -496,7 +496,7 @@ BEGIN
         ON CONFLICT (chain, key_id) DO UPDATE SET used_at = EXCLUDED.used_at;
     END IF;
 
-    -- An answer that is too old to be given again makes room.
+    -- A new answer replaces one that is too old to be given again.
     IF cardinality(once_of) > 0 THEN
         INSERT INTO answers (chain, account_id, key_hash, request, sealed, subjects, kept_at)
         SELECT of_chain, accounts[owners[callers[o.call]]], o.key, o.request, o.sealed,
@@ -556,7 +556,7 @@ BEGIN
 END $$;
 
 -- ledger_settle finds out which of a batch's calls are recorded, by the first record of each, and returns their places
--- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by
+-- from 0. A record that was erased meanwhile is found by the mark of its reference. A batch that is not recorded by
 -- then never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
 CREATE OR REPLACE FUNCTION ledger_settle(
     of_chain integer, of_batch bytea, patience integer, refs text[], times timestamptz[], marks bytea[]
@@ -572,7 +572,7 @@ BEGIN
     INSERT INTO ledger_settlements (chain, batch, recorded) VALUES (of_chain, of_batch, FOUND) ON CONFLICT DO NOTHING;
 END $$;
 
--- The times after a given one. Citus accepts functions where an INSERT may have no subquery.
+-- The times after a given one. Citus accepts functions in an INSERT that may have no subquery.
 CREATE OR REPLACE FUNCTION times_after(times timestamptz[], earliest timestamptz) RETURNS timestamptz[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY(SELECT t FROM unnest(times) AS t WHERE t > earliest)
@@ -582,16 +582,16 @@ $$;
 --
 -- Each change of an account, a key, a list, a lineup, a plugin or an override appends a record to a chain of states in
 -- the same transaction. The record has the SHA-256 of the row. Verification compares the rows with the last record of
--- each, and computes the digests by itself. What they are of is in states.sql, and nowhere else.
+-- each, and computes the digests by itself. Only states.sql defines what they cover.
 
 -- A field of a record's encoding: its length, then its bytes.
 CREATE OR REPLACE FUNCTION audit_field(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT int4send(octet_length(value)) || value;
 $$;
 
--- Appends a record of a state, or that it was removed if the digest is null: to the chain of states of the account, or
--- to the installation's. It appends nothing if the chain's head was altered or is gone: the chain does not verify then,
--- and what decides must be changeable all the same.
+-- Appends a record of a state, or of its removal if the digest is null, to the chain of states of the account or of the
+-- installation. It appends nothing if the chain's head was altered or is gone: such a chain does not verify, but the
+-- rows must be changeable all the same.
 CREATE OR REPLACE FUNCTION append_state(
     of_type text, of_account text, of_key text, state text, amount integer, number bigint, digest bytea
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -659,7 +659,7 @@ BEGIN
 END $$;
 
 -- Fails with invalid_authorization_specification unless the key may be used at the given time. The operator's commands
--- come without a key.
+-- have no key.
 CREATE OR REPLACE FUNCTION require_key(of_account text, of_key text, at_time timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -679,7 +679,7 @@ BEGIN
         OR EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving));
 END $$;
 
--- Adds a key. The host chooses the columns but for those that say when.
+-- Adds a key. The host sets all columns except created_at.
 CREATE OR REPLACE FUNCTION insert_key(key jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     k api_keys := jsonb_populate_record(NULL::api_keys, key);
@@ -690,7 +690,7 @@ BEGIN
 END $$;
 
 -- Adds a key to an account, or replaces one that expires after overlap_ends. The new key has the name and limits of the
--- replaced one. Returns why not, or an empty text.
+-- replaced one. Returns the reason for a refusal, or an empty text.
 CREATE OR REPLACE FUNCTION add_key(
     key jsonb, replaces text, overlap_ends timestamptz, max_keys integer, at_time timestamptz, plans jsonb,
     serving text[]
@@ -745,7 +745,7 @@ BEGIN
     RETURN '';
 END $$;
 
--- Sets the monthly quota of an account until its plan changes. Returns whether there is the account.
+-- Sets the monthly quota of an account until its plan changes. Returns whether the account exists.
 CREATE OR REPLACE FUNCTION set_quota(of_account text, new_quota integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     a accounts := account_lock(of_account);
@@ -754,14 +754,14 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE accounts SET quota = new_quota WHERE id = a.id;
-    UPDATE quota_usage SET quota = NULL WHERE chain = a.chain AND account_id = a.id; -- that of a larger plan before
+    UPDATE quota_usage SET quota = NULL WHERE chain = a.chain AND account_id = a.id; -- of an earlier, larger plan
     PERFORM record_state('account', a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;
 END $$;
 
--- Suspends an account, or ends its suspension. Its keys stay as they are, but none works meanwhile. Returns whether
--- there is the account.
+-- Suspends an account, or ends its suspension. Its keys stay as they are, but none works meanwhile. Returns whether the
+-- account exists.
 CREATE OR REPLACE FUNCTION set_standing(of_account text, suspended boolean, reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -777,9 +777,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Moves a locked account to a plan and re-enables the keys that ended with a subscription. If the plan before was paid
--- for in this month, its larger quota counts until the month ends. A plan without webhooks drops the account's endpoint;
--- the host discards its events afterwards.
+-- Moves a locked account to a plan and re-enables the keys that ended with a subscription. If the previous plan was
+-- paid for in this month, its larger quota counts until the month ends. A plan without webhooks drops the account's
+-- endpoint; the host discards its events afterwards.
 CREATE OR REPLACE FUNCTION set_plan(a accounts, new_plan text, plans jsonb, paid_until timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -809,7 +809,7 @@ BEGIN
 END $$;
 
 -- Sets an account's plan, and whether its keys work, from its subscriptions: the plan of the one that serves it, or the
--- plan that the customer chose for after its end. paid_until is the end of the paid period before. The endpoint is
+-- plan that the customer chose to have afterwards. paid_until is the end of the previous paid period. The endpoint is
 -- locked first, because its rotation can take long.
 CREATE OR REPLACE FUNCTION apply_subscriptions(
     of_account text, plans jsonb, serving text[], afterwards text, paid_until timestamptz
@@ -839,7 +839,7 @@ CREATE OR REPLACE FUNCTION ended_paid_until(of_account text) RETURNS timestamptz
     WHERE account_id = of_account AND status = 'canceled' AND ends_at >= paid_until
 $$;
 
--- Adds an account. Its own chain is locked before that of states, because other functions do so.
+-- Adds an account. Its own chain is locked before that of states, as other functions do.
 CREATE OR REPLACE FUNCTION insert_account(account jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO accounts (id, plan, quota, salt, chain)
@@ -860,7 +860,7 @@ BEGIN
 END $$;
 
 -- Begins a checkout. One that is paid already comes with a new account, or moves an account that no subscription serves
--- to its plan. Returns why not, or an empty text.
+-- to its plan. Returns the reason for a refusal, or an empty text.
 CREATE OR REPLACE FUNCTION begin_checkout(checkout jsonb, account jsonb, plans jsonb, serving text[]) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -881,8 +881,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- Issues the key of a checkout that the host has read, in place of the given one, which must be unused. Returns why
--- not, 'ended' if the subscription has ended in the meantime (then the key can only sign in), or an empty text.
+-- Issues the key of a checkout that the host has read, in place of the given one, which must be unused. Returns the
+-- reason for a refusal, 'ended' if the subscription has since ended (then the key can only sign in), or an empty text.
 CREATE OR REPLACE FUNCTION claim_key(
     checkout jsonb, checkout_before text, replaces text, key jsonb, at_time timestamptz, plans jsonb, serving text[]
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -918,9 +918,9 @@ BEGIN
 END $$;
 
 -- Stores a subscription that the host has read at the provider, after it had read the checkout and the subscription
--- here, and what follows for the account. The account is that of a customer who has just paid, or null. If another live
--- subscription serves the account, or the one that the customer paid for in another tab, this one is to be refunded and
--- changes nothing.
+-- here, and changes the account accordingly. The account is that of a customer who has just paid, or null. If another
+-- live subscription serves the account, or the one that the customer paid for in another tab, this one is to be
+-- refunded and changes nothing.
 CREATE OR REPLACE FUNCTION apply_billing(
     of_checkout text, checkout_before text, subscription_before text, subscription jsonb, paid boolean, account jsonb,
     plans jsonb, serving text[]
@@ -993,18 +993,18 @@ END $$;
 -- Each read looks up one node at a time, and reads no more of it than it needs: a large mail provider has a row for
 -- every customer.
 
--- The number that stands for an account in the graph; 0 for '', which is all accounts or none. Hosts compute it too
--- (graphAccount in host/store/graph.go).
+-- The number of an account in the graph; 0 for '', which means all accounts or none. Hosts compute it too (graphAccount
+-- in host/store/graph.go).
 CREATE OR REPLACE FUNCTION graph_account(id text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN id = '' THEN 0
         ELSE ('x' || encode(substr(sha256(convert_to(id, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint END
 $$;
 
--- Applies what a host has read and added up: the contributions of a chain after number of_applied up to number up_to.
--- It does nothing, and returns false, if another host applies contributions of the chain at the moment, has applied
--- them, or if something was forgotten since the host looked. The rows are in the order of their keys, so that hosts
--- that apply other chains lock common rows in the same order. Losing the latest transactions in a crash is harmless:
--- the contributions are then back too.
+-- Applies what a host has read and added up: the contributions of a chain after number_of_applied up to number up_to.
+-- It does nothing and returns false if another host has applied or is applying contributions of the chain, or if
+-- something was forgotten since the host looked. The rows are in the order of their keys, so that hosts that apply
+-- other chains lock common rows in the same order. Losing the latest transactions in a crash is harmless: the
+-- contributions are then back too.
 CREATE OR REPLACE FUNCTION graph_apply(
     of_chain integer, of_applied bigint, of_forgets bigint, up_to bigint, batches integer,
     nodes bytea[], accounts bigint[], kinds text[], counts integer[], blocks integer[], reviews integer[],
@@ -1048,9 +1048,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Leaves a node of an account out of what is not applied yet. An empty account selects all accounts, and an empty node
--- all nodes. What was applied is in the graph when it returns. It holds the progress of the account's chain until the
--- transaction ends.
+-- Leaves a node of an account out of contributions that are not applied yet. An empty account selects all accounts, and
+-- an empty node all nodes. Applied contributions are in the graph when it returns. It keeps the progress of the
+-- account's chain locked until the transaction ends.
 CREATE OR REPLACE FUNCTION graph_forget_pending(of_account text, of_node bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     owner bigint := graph_account(of_account);
@@ -1070,8 +1070,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes up to most links of a node, and what they added to the sightings of its parents. Linked entities keep their
--- sightings, because they were checked themselves. An empty account selects all accounts. Returns their number.
+-- Deletes up to most links of a node, and their share of the sightings of its parents. Linked entities keep their
+-- sightings, because they were checked themselves. An empty account selects all accounts. Returns the number of links.
 CREATE OR REPLACE FUNCTION graph_unlink(of_account text, of_node bytea, most integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -1113,10 +1113,10 @@ BEGIN
     GET DIAGNOSTICS sightings = ROW_COUNT;
 END $$;
 
--- What is known of each node, in their order; nothing of nodes that nobody saw since the given time: whether enough
--- customers saw it, and what the account did. Account 0 selects none. It is one statement, which keeps its plan:
--- Postgres would plan it anew in every call that names fewer than ten nodes, and planning takes longer than running it.
--- Citus can do neither, so a cluster has citus_graph_known.sql of package store instead.
+-- For each node that was seen since the given time, in their order: whether enough customers saw it, and what the
+-- account observed. Account 0 selects none. It is one statement, which keeps its plan: Postgres would plan it anew in
+-- every call that names fewer than ten nodes, and planning takes longer than running it. Citus can do neither, so a
+-- cluster has citus_graph_known.sql of package store instead.
 CREATE OR REPLACE FUNCTION graph_known(
     nodes bytea[], accounts bigint[], public_account bigint, since timestamptz, enough integer
 ) RETURNS TABLE (i bigint, known boolean, first_seen timestamptz, recent bytea)
@@ -1150,9 +1150,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- The links of each node. Of a node with more than most, it returns up to share of each customer. If these are still
--- more, the node is a hub and has one row without another node instead: it takes several customers to hide a node's
--- links. The customers are found one by one through the index, because one of them may have a million links.
+-- The links of each node. For a node with more than most, it returns up to share for each customer. If these are still
+-- more than most, the node is a hub and has one row without another node instead: it takes several customers to hide a
+-- node's links. The customers are found one by one through the index, because one of them may have a million links.
 CREATE OR REPLACE FUNCTION graph_neighbours(
     nodes bytea[], public_account bigint, since timestamptz, most integer, share integer
 ) RETURNS SETOF graph_edges LANGUAGE plpgsql STABLE AS $$
@@ -1173,7 +1173,7 @@ BEGIN
         counted := most + 1;
         IF EXISTS (SELECT FROM unnest(customers) AS c GROUP BY c HAVING count(*) > share) THEN
             customers := '{}';
-            customer := -9223372036854775808; -- the least, which is no account's number
+            customer := -9223372036854775808; -- the least number, which no account has
             counted := 0;
             WHILE counted <= most LOOP
                 customer := (SELECT g.account FROM graph_edges AS g
@@ -1197,9 +1197,9 @@ END $$;
 -- Data subjects ---------------------------------------------------------------------------------------------------
 
 -- Erases records of a subject that the host has read, with their webhook events, feedback, reviews and answers, the
--- subject's exports and its node in the reputation graph, and appends the entry that documents it. Returns what was
--- deleted besides the records. Without records, an entry is appended only if the graph held something. If the node has
--- more links than max_links, it deletes as many of them and nothing else, and partial is true.
+-- subject's exports and its node in the reputation graph, and appends the entry that documents it. Returns how many
+-- other rows were deleted. Without records, an entry is appended only if the graph had sightings or links. If the node
+-- has more links than max_links, it deletes as many of them and nothing else, and partial is true.
 --
 -- It locks the head last, because checks wait for the head until the commit is on disk. If the subject was checked just
 -- before, the last step of an erasure fails with a conflict, and nothing is erased.
@@ -1249,11 +1249,10 @@ BEGIN
         -- A delivery in progress finds its event deleted when it ends, and stores nothing.
         DELETE FROM webhook_events WHERE chain = of_chain AND ref = ANY (refs);
         GET DIAGNOSTICS events = ROW_COUNT;
-        -- After the records: feedback is given, and a review asked for, under a lock on the record.
+        -- After the records, because feedback and requests for reviews lock the record.
         DELETE FROM feedback WHERE chain = of_chain AND seq = ANY (seqs);
         DELETE FROM reviews WHERE chain = of_chain AND seq = ANY (seqs);
-        -- Looked for before the head is locked, and deleted afterwards: a batch that replaces one holds the head's
-        -- lock.
+        -- Found before the head is locked, and deleted afterwards: a batch that replaces one holds the head's lock.
         told := ARRAY(SELECT a.key_hash FROM answers AS a
             WHERE a.chain = of_chain AND a.account_id = of_account AND of_pseudonym = ANY (a.subjects));
     END IF;
@@ -1264,7 +1263,7 @@ BEGIN
     END IF;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    -- A later check has lost what it added to the graph.
+    -- A later check has lost its contribution to the graph.
     IF EXISTS (SELECT FROM generate_series(complete >> 16, erasure >> 16) AS span JOIN audit_records AS r
             ON r.chain = of_chain AND r.seq >> 16 = span AND r.seq > complete
                 AND substr(r.pseudonym, 1, 8) = substr(of_pseudonym, 1, 8) AND r.pseudonym = of_pseudonym) THEN
@@ -1281,8 +1280,8 @@ BEGIN
     PERFORM audit_append(of_chain, entry);
 END $$;
 
--- Records the disclosure of a subject's data, unless the subject was erased meanwhile: the host gives the last record of
--- the subject, which an erasure erases last.
+-- Records the disclosure of a subject's data, unless the subject was erased meanwhile: the host passes the subject's
+-- last record, which an erasure erases last.
 CREATE OR REPLACE FUNCTION audit_export(
     of_chain integer, of_account text, by_key text, at_time timestamptz, of_pseudonym bytea,
     of_seq bigint, at_record timestamptz, entry jsonb
@@ -1440,7 +1439,7 @@ END $$;
 --
 -- The outcomes of deliveries and changes of the account's plan wait for an endpoint's row.
 
--- Sets an account's endpoint with its only secret, and enables it. Returns false if the account's plan has none.
+-- Sets an account's endpoint with its only secret, and enables it. Returns false if the account's plan has no webhooks.
 CREATE OR REPLACE FUNCTION set_endpoint(of_account text, new_url text, new_secret bytea, plans jsonb)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -1457,8 +1456,8 @@ BEGIN
     RETURN false;
 END $$;
 
--- Replaces the secret of an account's endpoint. The one that signs goes on until the switch, also if a new secret that
--- has not signed yet is replaced once more. Returns false if there is no endpoint.
+-- Replaces the secret of an account's endpoint. The signing secret stays in use until the switch, even if the one
+-- replaced is newer and has not signed yet. Returns false if there is no endpoint.
 CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, switch_in interval)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -1499,7 +1498,7 @@ END $$;
 
 -- Lists and overrides ---------------------------------------------------------------------------------------------
 
--- Ends the claim of a subscription whose publisher still has the content at hand. Returns whether the claim held.
+-- Ends the claim of a subscription whose publisher still has the stored content. Returns whether the claim held.
 CREATE OR REPLACE FUNCTION confirm_list(
     of_name text, claimed_until timestamptz, at_time timestamptz, next timestamptz, fresh timestamptz,
     expires timestamptz
@@ -1519,7 +1518,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Disables a list and ends its subscription. Returns whether there was either. Its entries are deleted later.
+-- Disables a list and ends its subscription. Returns whether either existed. Its entries are deleted later.
 CREATE OR REPLACE FUNCTION withdraw_list(of_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     subscribed boolean;
@@ -1561,7 +1560,7 @@ BEGIN
     ANALYZE feed_entries;
 END $$;
 
--- Notes a change of an account's overrides. Its lock lasts until the commit, so a host that has seen a number never
+-- Records a change of an account's overrides. Its lock lasts until the commit, so a host that has seen a number never
 -- misses a lower one.
 CREATE OR REPLACE FUNCTION override_changed(of_account text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -1575,8 +1574,8 @@ BEGIN
 END $$;
 
 -- Adds an override and appends its entry to the chain. It replaces the one with the given id, '' if there is none, for
--- the same value, whose removal is recorded too. The key is '' if the operator adds it. Returns why not, or an empty
--- text.
+-- the same value, whose removal is recorded too. The key is '' if the operator adds it. Returns the reason for a
+-- refusal, or an empty text.
 CREATE OR REPLACE FUNCTION override_add(
     of_chain integer, by_key text, at_time timestamptz, entry jsonb, added jsonb,
     replaces text, removed jsonb, max_overrides integer
@@ -1632,9 +1631,9 @@ END $$;
 -- Plugins and lineups ---------------------------------------------------------------------------------------------
 
 -- Publishes a version of a plugin, and notes about its module, for its owner ('' for nobody, who owns no name). Returns
--- an empty text or why not: 'version' has another module, or to whom the name belongs. Then nothing was written. The
--- names of built-in layers are reserved. The release takes them from who published them first, but not from whom an
--- operator transferred them to.
+-- an empty text, or writes nothing and returns 'version' if the version has another module, or the owner if the name
+-- belongs to another one. The names of built-in layers are reserved. The release takes names over from their first
+-- publishers, but not from owners to whom an operator transferred them.
 CREATE OR REPLACE FUNCTION publish_plugin(
     of_name text, of_version text, of_digest bytea, of_wasm bytea, of_manifest jsonb, of_owner text, reserved boolean,
     notes jsonb
@@ -1662,8 +1661,8 @@ BEGIN
     END IF;
     INSERT INTO plugin_modules (digest, wasm) VALUES (of_digest, of_wasm) ON CONFLICT DO NOTHING;
     changed := FOUND;
-    -- One publication of a module at a time, so that each records the notes of those before. Before the version, whose
-    -- reference to the module would let two publications wait for each other.
+    -- One publication of a module at a time, so that each records the notes of those before. This comes before the
+    -- version, whose reference to the module would let two publications wait for each other.
     PERFORM FROM plugin_modules WHERE digest = of_digest FOR UPDATE;
     INSERT INTO plugin_versions (name, version, digest, manifest, first_party)
     VALUES (of_name, of_version, of_digest, of_manifest, of_owner = 'release') ON CONFLICT DO NOTHING;
@@ -1688,7 +1687,7 @@ BEGIN
     RETURN '';
 END $$;
 
--- Gives the name of a plugin to another owner. Returns whether there is such a name.
+-- Gives the name of a plugin to another owner. Returns whether the name exists.
 CREATE OR REPLACE FUNCTION transfer_plugin(of_name text, to_owner text, signed text, reserved boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -1719,9 +1718,9 @@ BEGIN
     RETURN known;
 END $$;
 
--- Puts a signed activation in force and appends an entry to each chain, unless another activation is in force than the
--- one with the hash base (null: none). Returns why not, or an empty text. A chain whose head was altered
--- is left out: it does not verify anyway.
+-- Puts a signed activation in force and appends an entry to each chain, if the activation in force has the hash base
+-- (null: there is none). Returns the reason for a refusal, or an empty text. A chain whose head was altered is left
+-- out: it does not verify anyway.
 --
 -- The heads are locked before the time is read at which revisions stop being in force, so that checks that were
 -- recorded while this waited are before the entry. `audit verify` knows at_time only, so this does not wait long.

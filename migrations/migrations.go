@@ -6,13 +6,13 @@
 // From the first tag on, a released migration never changes; a later one corrects it.
 //
 // functions.sql defines each function once. A host applies it again when it differs from what the database has, and
-// drops what is not in it. Running hosts of the release before go on calling the functions: from the first tag on, one
-// whose parameters or result change keeps its old form in the file for a release.
+// drops what is not in it. Running hosts of the previous release keep calling the functions: from the first tag on, a
+// function whose parameters or result change keeps its old form in the file for a release.
 package migrations
 
 import "embed"
 
-// States is the text of states.sql: what the audit log binds of each row.
+// States is the text of states.sql: the content of each row that the audit log binds.
 //
 //go:embed states.sql
 var States string

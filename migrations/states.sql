@@ -1,8 +1,8 @@
--- What the audit log binds of each row that decides: the one place that says so. Hosts make two texts of it
--- (host/store/functions.go). Verification reads all rows, and uses only functions of Postgres, because those of the
--- database could have been altered. Function record_state reads the row of of_id: it has what is in comments here.
+-- The content of each row that the audit log binds. Only this file defines it: hosts make two texts of it
+-- (host/store/functions.go). Verification reads all rows, and uses only functions of Postgres, because the database's
+-- own could have been altered. Function record_state reads the row of of_id, with the conditions in comments here.
 --
--- id, account, state, amount and number are in the record too, see docs/audit-format.md, and content by its SHA-256.
+-- The record also has id, account, state, amount and number, see docs/audit-format.md, and the SHA-256 of content.
 SELECT 'account' AS type, a.id, a.id AS account,
     CASE WHEN a.suspended_at IS NULL THEN a.plan ELSE 'suspended' END AS state, a.quota AS amount, 0::bigint AS number,
     convert_to(jsonb_build_array('account', a.id, a.plan, a.quota, encode(a.salt, 'hex'), a.chain,
