@@ -259,7 +259,7 @@ func WriteFile(t *testing.T, name string, data []byte) string {
 // WitnessKey is the public key of a witness.
 const WitnessKey = "w.example+3e6d1c1c+BOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
 
-// TryOutput runs a command and returns all that it prints.
+// TryOutput runs a command and returns everything that it prints.
 func TryOutput(t *testing.T, dir, database string, env []string, args ...string) (string, error) {
 	t.Helper()
 	cmd := Command(t.Context(), dir, database, args...)
