@@ -1,7 +1,7 @@
 // Package envfile reads files of variables, in lines of the form NAME=value.
 //
 // systemd (EnvironmentFile=), podman and docker (--env-file) read such files too, but quotes, backslashes, blanks
-// around a value and empty values mean different things to each. So Parse refuses them, and what it accepts has one
+// around a value and empty values mean different things to each. So Parse refuses them, and every accepted line has one
 // meaning.
 package envfile
 
