@@ -57,7 +57,7 @@ type Metrics struct {
 	attemptDelay   prometheus.Histogram
 }
 
-// NewMetrics returns metrics in a registry of their own, together with those of the Go runtime and the process.
+// NewMetrics returns metrics in their own registry, together with those of the Go runtime and the process.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	factory := promauto.With(m.registry)
