@@ -50,7 +50,7 @@ type Operator struct {
 
 // Event is a step of a change. One of its fields is set.
 type Event struct {
-	Host       *fleet.Event   // a host has prepared, refuses or runs what is proposed, or is skipped
+	Host       *fleet.Event   // a host has prepared, refuses or runs the lineup, or is skipped
 	Report     *replay.Report // the verdicts that the lineup changes
 	Slow       *SlowType      // a warning
 	EndsCanary int64          // a warning: the revision of the canary that the change ends

@@ -15,10 +15,10 @@ import (
 type ConflictError struct {
 	InForce   activation.Activation
 	Meanwhile bool // it was activated after the change began
-	// Unknown means that the database does not have what the change derives from, so that the differences from it are
+	// Unknown means that the database lacks the activation from which the change derives, so that the differences are
 	// not known.
 	Unknown bool
-	Theirs  []registry.Change // made by what is in force
+	Theirs  []registry.Change // made by the lineup in force
 	Own     []registry.Change // made by the change
 }
 

@@ -20,7 +20,7 @@ type Activated struct {
 	Silent     []string `json:"-"`                // of those that were skipped
 }
 
-// What describes what the activation put in force.
+// What describes the lineup or canary that the activation put in force.
 func (a Activated) What() string {
 	if a.Canary != 0 {
 		return fmt.Sprintf("canary revision %d for %d%% of the accounts", a.Canary, a.Share)

@@ -18,7 +18,7 @@ import (
 //   - A layer fails if nearly all of its calls of the last ten minutes burned their fuel, crashed or broke the
 //     interface.
 //   - A layer contradicts others if, of the last 32 calls for an account about entities that a clearing layer vouches
-//     for, 8 found enough to reach review alone. Of calls for other entities this says nothing: they may all be fraud.
+//     for, 8 found enough to reach review alone. Calls for other entities do not count: they may all be fraud.
 //
 // Customers choose what they check and can open accounts, so a finding is grave only if it holds for half of all
 // counted accounts and for 20 of them in as many networks: fewer could be one customer's doing. Contradictions are not

@@ -42,7 +42,7 @@ type State struct {
 	Canary     string `json:"canary,omitempty"`  // effect of the canary on this host's checks, in words
 }
 
-// Candidate is what hosts are asked to prepare, or only to measure. It has either of Signed and Document.
+// Candidate is a lineup that hosts are asked to prepare, or only to measure. It has either Signed or Document.
 type Candidate struct {
 	ID       string
 	Signed   string // an activation to prepare or a lineup to measure, see activation.SignCandidate and SignMeasurement

@@ -67,7 +67,7 @@ var honestValues = map[entity.Type]string{
 		GB51BARC20041512845298`,
 }
 
-// honestFacts are what is known about names of honest owners: nothing, a name of some age, and a new one.
+// honestFacts are sets of facts about names of honest owners: none, those of an older name, and those of a new one.
 var honestFacts = []map[string]string{
 	nil,
 	{"dns.status": "ok", "dns.zone": "ok", "dns.mx": "mail.example.net", "dns.networks": "1", "dns.ttl": "3600",

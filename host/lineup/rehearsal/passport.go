@@ -30,7 +30,7 @@ type Passport struct {
 	Digest         string          `json:"digest"`         // of the module
 	Values         int             `json:"values"`         // of the types that the layer scores
 	ValuesDigest   string          `json:"values_digest"`  // of the values with their facts
-	AnswersDigest  string          `json:"answers_digest"` // of all that the layer did with them, and the fuel
+	AnswersDigest  string          `json:"answers_digest"` // of everything that the layer did with them, and the fuel
 	StartFuel      int64           `json:"start_fuel"`     // burned by the initialisation of an instance
 	Fuel           Distribution    `json:"fuel"`           // of calls, each in a restored instance
 	MostFuel       int64           `json:"most_fuel"`      // of a call in any instance

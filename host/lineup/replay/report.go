@@ -52,8 +52,7 @@ type Histogram [20]int
 
 func (h *Histogram) add(score int) { h[min(score/5, len(h)-1)]++ }
 
-// SignalFlips counts the flips in which a signal weighed most: of all that changed the score towards the new verdict,
-// its weight changed most.
+// SignalFlips counts the flips in which a signal weighed most: it changed the score most towards the new verdict.
 type SignalFlips struct {
 	Type  entity.Type   `json:"type"`
 	From  check.Verdict `json:"from"`

@@ -80,7 +80,7 @@ func (r *Ring) Remember(records []check.Record) {
 	}
 }
 
-// add remembers a check with a copy of its content, which takes the place of that of the oldest one in a full ring.
+// add remembers a check with a copy of its content. In a full ring, it replaces the oldest check and its content.
 func (r *Ring) add(c remembered, content []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,7 @@ func (r *Report) checks() (n int) {
 	return n
 }
 
-// writeSpan says when the checks were.
+// writeSpan writes the period of the checks.
 func (r *Report) writeSpan(w *writer) {
 	if r.From != nil && r.To != nil {
 		w.printf(", %s to %s UTC", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime))
