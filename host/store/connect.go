@@ -201,7 +201,7 @@ func transact(ctx context.Context, db *bun.DB, fn func(ctx context.Context, tx b
 		return ctx.Err()
 	}
 	committing = true
-	done := make(chan error, 1) // buffered, because nobody may be waiting
+	done := make(chan error, 1) // buffered, because the caller may have stopped waiting
 	go func() {
 		defer cancel()
 		done <- tx.Commit()
@@ -241,7 +241,7 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		row T
 		err error
 	}
-	done := make(chan result, 1) // buffered, because nobody may be waiting
+	done := make(chan result, 1) // buffered, because the caller may have stopped waiting
 	var decided atomic.Bool      // whether the statement was sent, or the caller left first
 	go func() {
 		var r result

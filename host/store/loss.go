@@ -52,8 +52,8 @@ func (s *Store) Losses(ctx context.Context) (losses []FoundLoss, err error) {
 	return losses, wrap(err, "reading losses")
 }
 
-// AcceptLosses records that an operator accepts losses of a chain, and lets its tree go on under another origin. note
-// is the signed acceptance. It returns the number of the record. It fails if other losses of the chain were found
+// AcceptLosses records that an operator accepts losses of a chain, and continues its tree under another origin. note is
+// the signed acceptance. It returns the number of the record. It fails if other losses of the chain were found
 // meanwhile.
 func (s *Store) AcceptLosses(ctx context.Context, chain int, losses []FoundLoss, survived int64, note string) (
 	int64, error) {

@@ -34,7 +34,7 @@ type expiry struct {
 	// What identifies a row within its chain, or "ctid" in tables of the reputation graph, which are large. Rows are
 	// then deleted in small batches, without those that are locked. "": one statement deletes all of them.
 	key  string
-	set  string // what is set instead of deleting the row; "": it is deleted
+	set  string // the assignment made instead of deleting the row; "": it is deleted
 	when string // the rows' condition; ?before is the time of the given age
 	age  time.Duration
 }

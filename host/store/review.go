@@ -23,7 +23,7 @@ type reviewColumns struct {
 	ReviewFinding   []byte // sealed
 }
 
-// letter is what a customer sent with a request for a review, as it is sealed. A settled review keeps only the reason.
+// letter is the sealed content of a customer's request for a review. A settled review keeps only the reason.
 type letter struct {
 	Reason  string  `json:"reason"`
 	Value   *string `json:"value,omitempty"`

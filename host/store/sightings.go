@@ -87,8 +87,8 @@ func (g *sightings) link(c contribution, node, other []byte) {
 	row.lastSeen = later(row.lastSeen, c.at)
 }
 
-// rowKey returns the key of an account's row for a node or a link. It sorts as the row's primary key does, but for the
-// sign of the account's number.
+// rowKey returns the key of an account's row for a node or a link. It sorts as the row's primary key does, except for
+// the sign of the account's number.
 func rowKey(account int64, nodes ...[]byte) string {
 	return string(binary.BigEndian.AppendUint64(bytes.Join(nodes, nil), uint64(account)))
 }

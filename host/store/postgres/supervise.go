@@ -53,8 +53,8 @@ func (c *Cluster) Problems() []string {
 	return nil
 }
 
-// restart starts Postgres, unless another process has. It goes on for stopBound after ctx has ended: an interrupted
-// start would end a Postgres that other processes use.
+// restart starts Postgres, unless another process has. It continues for up to stopBound after ctx has ended: an
+// interrupted start would end a Postgres that other processes use.
 func (c *Cluster) restart(ctx context.Context) error {
 	ended := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

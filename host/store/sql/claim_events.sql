@@ -1,4 +1,4 @@
--- Claims those of the given events that are still due.
+-- Claims the given events that are still due.
 UPDATE webhook_events AS e
 SET attempts = e.attempts + 1,
     leased_until = now() + ?lease * interval '1 microsecond',

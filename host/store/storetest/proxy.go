@@ -170,7 +170,7 @@ func (p *Proxy) HoldBack(statement func(string) bool, reply func([]byte) bool) (
 	return h.reached
 }
 
-// Disconnect closes every connection and drops what was held back. Later messages pass.
+// Disconnect closes every connection and drops the messages that were held back. Later messages pass.
 func (p *Proxy) Disconnect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

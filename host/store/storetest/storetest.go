@@ -170,7 +170,7 @@ func PutInForce(ctx context.Context, url string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// EndInForce undoes PutInForce, for tests of what was in force.
+// EndInForce undoes PutInForce, for tests of the revisions in force.
 func EndInForce(t testing.TB, db *pgx.Conn) {
 	t.Helper()
 	Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", Revision),

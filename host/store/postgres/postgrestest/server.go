@@ -134,7 +134,7 @@ func ClusterDir(dir string) string {
 	return dir
 }
 
-// crashed reports whether the cluster's Postgres ended without being stopped, as it does with the machine.
+// crashed reports whether the cluster's Postgres ended without being stopped, such as when the machine crashed.
 func crashed(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(ClusterDir(dir), "postgres", "postmaster.pid"))
 	if err != nil {
