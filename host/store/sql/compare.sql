@@ -1,5 +1,5 @@
--- The chains that do not contain the last record that a host answered for, and whether any host has found a loss that is
--- not accepted.
+-- The chains that do not contain the last record that a host answered for, and whether any host has found a loss that
+-- is not accepted.
 SELECT ARRAY(
         SELECT a.chain FROM unnest(?chains::integer[], ?seqs::bigint[], ?times::timestamptz[], ?hashes::bytea[])
             AS a (chain, seq, at, hash)

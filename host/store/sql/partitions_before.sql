@@ -1,5 +1,5 @@
--- The tables of audit records of months before a given one. Their names sort chronologically. A host that stops may leave
--- one that is no longer a partition, but not dropped.
+-- The tables of audit records of months before a given one. Their names sort chronologically. A host that stops may
+-- leave a table that is no longer a partition, but not dropped.
 SELECT relname
 FROM pg_class
 WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'audit_records'::regclass)

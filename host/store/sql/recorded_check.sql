@@ -1,5 +1,5 @@
--- A check with its webhook event, feedback and review, the record with which its chain's tree begins, or 0, and the first
--- checkpoint that covers its record. The reference names a time, and so the partition to look into.
+-- A check with its webhook event, feedback and review, the record with which its chain's tree begins, or 0, and the
+-- first checkpoint that covers its record. The reference names a time, and so the partition to look into.
 SELECT r.chain, r.seq, r.recorded_at, r.kind, r.ref, r.account_id, r.key_id, r.type, r.pseudonym, r.nonce,
     r.score, r.verdict, r.revision, r.digest, r.leaf, r.hash, r.sealed_node,
     e.event, e.state, e.attempts, f.label, f.sealed_note, f.given_at, f.layers IS NOT NULL AS scored,
@@ -18,4 +18,4 @@ LEFT JOIN LATERAL (
     WHERE c.chain = ?chain AND t.first_seq <= r.seq AND c.size > r.seq - t.first_seq
     ORDER BY c.size LIMIT 1) AS c ON true
 WHERE r.account_id = ?account AND r.kind = 'check'
-    AND r.seq > (SELECT coalesce(max(seq), 0) FROM audit_anchors WHERE chain = ?chain) -- others are pruned, or were added
+    AND r.seq > (SELECT coalesce(max(seq), 0) FROM audit_anchors WHERE chain = ?chain) -- others were pruned, or added

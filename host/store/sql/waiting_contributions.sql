@@ -1,5 +1,5 @@
--- The next contributions of a chain that are not applied: as many batches of the ledger as have ?checks checks, at least
--- one.
+-- The next contributions of a chain that are not applied: as many batches of the ledger as have ?checks checks, at
+-- least one.
 SELECT seq, items, added, extract(epoch FROM clock_timestamp() - added_at)::float8 AS age
 FROM (
     SELECT *, sum(items) OVER (ORDER BY seq) AS total
