@@ -391,9 +391,9 @@ CREATE INDEX feedback_by_subject ON feedback (account_id, pseudonym);
 -- It is a projection: the ledger stores sealed contributions, and any host applies them a moment later, each exactly
 -- once. Every lookup names its node.
 
--- How often each account saw each node. A node is 16 bytes of a keyed hash, and graph_account gives the account's number.
--- The table grows with every new value, so its rows are narrow: no column is null, and those of 8 bytes come first.
--- Contributions are stored per account, so that each can be capped, decayed and deleted.
+-- How often each account saw each node. A node is 16 bytes of a keyed hash, and graph_account gives the account's
+-- number. The table grows with every new value, so its rows are narrow: no column is null, and those of 8 bytes come
+-- first. Contributions are stored per account, so that each can be capped, decayed and deleted.
 CREATE TABLE graph_sightings (
     first_seen timestamptz NOT NULL,
     last_seen  timestamptz NOT NULL,
