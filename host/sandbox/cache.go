@@ -28,7 +28,7 @@ const codeCacheBytes = 1 << 30
 // a private folder, and wazero loads it from there.
 type codeCache struct {
 	folder *sealed.Folder // nil: nothing is kept
-	engine string         // what its code also depends on: the meter, wazero's version and the processor
+	engine string         // identifies the meter, wazero's version and the processor's features
 	log    *slog.Logger
 }
 
@@ -68,7 +68,7 @@ func (c *codeCache) warn(plugin string, err error) {
 }
 
 // identifyEngine returns the meter's version and the path that wazero's cache gives to an empty module. The path
-// contains wazero's version and is a hash of the module and of the processor's features, which wazero does not reveal
+// contains wazero's version and a hash of the module and of the processor's features, which wazero does not reveal
 // otherwise.
 func (c *codeCache) identifyEngine() (string, error) {
 	dir, err := c.private()
@@ -99,7 +99,7 @@ func cachePath(dir string, wasm []byte) (string, error) {
 // maxMemoryPages is the number of pages that 32-bit addresses can reach.
 const maxMemoryPages = 1 << 16
 
-// name returns the name of a module's code. Everything that the code depends on is part of it.
+// name returns the name of a module's code in the cache. It changes with everything that the code depends on.
 func (c *codeCache) name(m registry.Module, limits meter.Limits) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%x\n%+v\n%q\n", m.Digest, limits, c.engine)
@@ -121,7 +121,7 @@ func (c *codeCache) read(name string) *nativeCode {
 	return &nativeCode{&header.Module, header.File, rest[header.Skeleton:]}
 }
 
-// manifest returns the manifest of a module whose code was kept.
+// manifest returns the stored manifest of a module.
 func (c *codeCache) manifest(digest registry.Digest) (m registry.Manifest, ok bool) {
 	if c.folder == nil {
 		return m, false
@@ -176,14 +176,14 @@ func (c *codeCache) private() (string, error) {
 	return os.MkdirTemp("", "assay-code-")
 }
 
-// staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
+// staging is a private folder from which wazero loads a module's code, or if it is empty, where wazero writes it.
 type staging struct {
 	dir  string
 	code *nativeCode // the folder's content; nil if it is empty
-	keep bool        // whether the plugin stays open, so that its code is better mapped from a file
+	keep bool        // the plugin stays open, so its code should be mapped from a file
 }
 
-// minMappedCode is the size from which code is mapped from a file.
+// minMappedCode is the minimum size of code that is mapped from a file.
 const minMappedCode = 256 << 10
 
 // stage creates a staging folder with code, which may be nil.
@@ -210,8 +210,8 @@ func (c *codeCache) stage(code *nativeCode) (*staging, error) {
 var errCodeChanged = errors.New("another program changed the compiled code while it was loaded")
 
 // loaded is called when wazero has compiled the module and before its code runs. It fails if wazero has loaded anything
-// but the staged code. If the folder was empty, the result is the code that wazero compiled, whatever others have
-// written there meanwhile.
+// other than the staged code. If the folder was empty, the result is the code that wazero compiled, which no other
+// program has changed.
 func (s *staging) loaded(compiled wazero.CompiledModule, metered *meter.Module) (*nativeCode, error) {
 	file, err := onlyFile(s.dir)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *staging) loaded(compiled wazero.CompiledModule, metered *meter.Module) 
 	return code, nil
 }
 
-// compiledCode returns the code that wazero has left in a file.
+// compiledCode returns the code that wazero has written to a file.
 func compiledCode(file string, metered *meter.Module) (*nativeCode, error) {
 	bones, err := skeleton(metered)
 	if err != nil {

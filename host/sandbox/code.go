@@ -21,8 +21,8 @@ func isCodeOf(compiled wazero.CompiledModule, file []byte) bool {
 	return found && len(code) > 0 && bytes.HasPrefix(rest, code)
 }
 
-// engineCode returns the offsets of a module's functions and its native code, which is nil if the engine keeps them
-// elsewhere than expected. The engine has an exported way to write code to a file, but none to look at it.
+// engineCode returns the offsets of a module's functions and its native code, which is nil if the engine does not keep
+// them where expected. The engine exports a way to write code to a file, but no way to read it.
 func engineCode(compiled wazero.CompiledModule) (offsets []int, code []byte) {
 	defer func() {
 		if recover() != nil { // reflect panics when a field is missing or of another kind

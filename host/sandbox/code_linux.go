@@ -11,10 +11,10 @@ import (
 )
 
 // mapCode replaces the memory that holds a module's native code by a mapping of a file with the same content. A plugin
-// runs a small part of its code, and the kernel keeps only that part in memory, and reads the rest again when needed.
-// No other process can open the file, because it has no name (open(2), O_TMPFILE). The code must not be running.
+// runs only a small part of its code. The kernel keeps that part in memory, and reads the rest again when needed. No
+// other process can open the file, because it has no name (open(2), O_TMPFILE). The code must not be running.
 //
-// After an error the code is as before, and the plugin usable.
+// After an error the code is unchanged and the plugin stays usable.
 func mapCode(compiled wazero.CompiledModule, dir string) error {
 	_, code := engineCode(compiled)
 	if len(code) == 0 {
@@ -41,8 +41,8 @@ func mapCode(compiled wazero.CompiledModule, dir string) error {
 	return nil
 }
 
-// forgetCode unmaps the pages of a module's mapped code. Those that the plugin uses are mapped again when it uses them,
-// and those that only its initialisation used are not.
+// forgetCode unmaps the pages of a module's mapped code. Pages that the plugin uses again are mapped on demand; pages
+// that only its initialisation used stay unmapped.
 func forgetCode(compiled wazero.CompiledModule) error {
 	_, code := engineCode(compiled)
 	return unix.Madvise(code, unix.MADV_DONTNEED)

@@ -17,9 +17,9 @@ import (
 	"assay/registry"
 )
 
-// Compiling is native work whose cost a module's author chooses, so it happens in a process with limits. The process
-// runs [ServeCompiler]: it reads a compileRequest as a line of JSON and the module, leaves the code in its working
-// directory, and prints a compileReport.
+// A module's author controls how much native work compiling it takes, so it is compiled in a process with limits. The
+// process runs [ServeCompiler]: it reads a compileRequest as a line of JSON and the module, leaves the code in its
+// working directory, and prints a compileReport.
 
 // compileRequest is the first line of a compiler's input. The module follows.
 type compileRequest struct {
@@ -28,7 +28,7 @@ type compileRequest struct {
 	CPUSeconds uint64 `json:"cpu_seconds"`
 	Memory     uint64 `json:"memory"` // bytes; 0: unlimited
 
-	work string // what takes the time and the memory, for errors
+	work string // description of the work, for errors
 }
 
 // compileReport is the output of a compiler.
@@ -39,11 +39,11 @@ type compileReport struct {
 	Digest []byte `json:"digest,omitempty"` // of the code
 }
 
-// Limits of a compiler. docs/decisions/sandbox.md compares them with what the largest first-party layer takes.
+// Limits of a compiler. docs/decisions/sandbox.md compares them with the needs of the largest first-party layer.
 const (
 	compileCPUSeconds = 20 * slowdown
 	compileMemory     = 1 << 30
-	compileTime       = 10 * time.Minute // in all, even if the compiler hardly gets a processor
+	compileTime       = 10 * time.Minute // wall time, even if the compiler hardly gets a processor
 )
 
 // The priorities of compilers, as in nice(1). The threads that serve requests have 0.
@@ -52,7 +52,7 @@ const (
 	prepareNice = 19
 )
 
-// maxOpenCompilers is the number of compilers that may work for plugins that are being opened. Another one may prepare
+// maxOpenCompilers is the number of compilers that may work for plugins that are being opened. One more may prepare
 // plugins.
 const maxOpenCompilers = 2
 
@@ -130,12 +130,12 @@ func (c *compiler) run(ctx context.Context, dir string, request compileRequest, 
 	return report, nil
 }
 
-// measureCPUSeconds limits a process that calls a module. It suffices to compile the module, and for calls that each
-// burn the largest budget.
+// measureCPUSeconds limits a process that calls a module. It is enough to compile the module and to make calls that
+// each burn the largest budget.
 const measureCPUSeconds = 3 * compileCPUSeconds
 
-// RunLimited runs a program that calls [ServeLimited], with a module as its input, and returns what it printed. The
-// program has the limits of a compiler, but more processor time.
+// RunLimited runs a program that calls [ServeLimited], with a module as its input, and returns its output. The program
+// has the limits of a compiler, but more processor time.
 func RunLimited(ctx context.Context, command []string, wasm []byte) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "assay-")
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"assay/registry"
 )
 
-// ServeCompiler compiles one module for another process, which runs this one as [Config].Compiler. It limits the whole
-// process, so it must be the only thing that the process does.
+// ServeCompiler compiles one module for a parent process, which runs this one as [Config].Compiler. It limits the whole
+// process, so the process must do nothing else.
 func ServeCompiler(ctx context.Context, in io.Reader, out io.Writer) error {
 	return ServeLimited(in, out, func(wasm []byte) any { return compileInto(ctx, ".", wasm) })
 }
 
-// ServeLimited limits this process as another one asks, which runs it with [RunLimited], and prints what work returns
-// for the module as JSON. It must be the only thing that the process does.
+// ServeLimited applies the limits that the parent process requests with [RunLimited], calls work with the module, and
+// prints its result as JSON. The process must do nothing else.
 func ServeLimited(in io.Reader, out io.Writer, work func(wasm []byte) any) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadSlice('\n')

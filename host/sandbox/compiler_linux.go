@@ -25,8 +25,8 @@ func runToEnd(cmd *exec.Cmd) error {
 const maxCodeBytes = 256 << 20
 
 // limitResources makes the kernel kill this process when it exceeds its processor time, and refuse it memory beyond its
-// limit. RLIMIT_DATA counts what Go's runtime has taken into use (setrlimit(2)); RLIMIT_AS would count what it has
-// merely reserved.
+// limit. RLIMIT_DATA counts the memory that Go's runtime uses (setrlimit(2)); RLIMIT_AS would also count address space
+// that it has merely reserved.
 func limitResources(r compileRequest) error {
 	limits := map[int]uint64{unix.RLIMIT_CPU: r.CPUSeconds, unix.RLIMIT_FSIZE: maxCodeBytes, unix.RLIMIT_CORE: 0}
 	if r.Memory > 0 {

@@ -4,7 +4,7 @@ package sandbox
 
 import "os/exec"
 
-// Only the time limit applies on systems other than Linux, on which hosts are developed but not run.
+// On systems other than Linux, which are for development only, only the time limit applies.
 
 func runToEnd(cmd *exec.Cmd) error { return cmd.Run() }
 

@@ -12,11 +12,11 @@ import (
 	"assay/registry"
 )
 
-// Fuel decides whether a call ends: it is the same on every machine and at any load. Processor time protects the host
-// from guests that are slow for their fuel, and the deadline of the check from late answers. Both refuse the call
-// instead of ending it with a result, so that an answer never depends on time.
+// The fuel limit decides whether a call fails: a call burns the same fuel on every machine and at any load. The limit
+// on processor time protects the host from guests that are slow for their fuel, and the check's deadline prevents late
+// answers. Both refuse the call instead of giving it a result, so that an answer never depends on time.
 var (
-	// errFuelLimit traps a guest that has burned its budget. It is a failure of the layer.
+	// errFuelLimit traps a guest that has burned its budget. This is a failure of the layer.
 	errFuelLimit = errors.New("the fuel ran out")
 	// errTimeLimit traps a guest that has used up its processor time.
 	errTimeLimit = &refusal{errors.New("the call took more processor time than its budget of fuel allows")}
@@ -28,8 +28,8 @@ type bounds struct {
 	time time.Duration // of the processor
 }
 
-// The processor time of a call follows from its budget of fuel. A unit takes about a nanosecond, so fuel ends a guest
-// long before time does, unless the guest has found something that is slow for its fuel.
+// The limit on a call's processor time follows from its fuel budget. A unit takes about a nanosecond, so a guest runs
+// out of fuel long before it runs out of time, unless it does something that is slow for its fuel.
 const (
 	timeBase    = 5 * time.Millisecond
 	timePerUnit = 20 * time.Nanosecond
@@ -43,14 +43,14 @@ func boundsOf(budget int64) bounds {
 	return bounds{fuel: budget, time: timeBase + time.Duration(min(budget, largest))*timePerUnit}
 }
 
-// The limits of each of the two functions that initialise an instance: as much as the largest budget of a call. Go's
+// Limits of each of the two functions that initialise an instance. The fuel is the largest budget of a call. Go's
 // runtime starts with 700,000 units; the domain layer, which sorts its lists of brands, needs 18 million.
 const (
 	startFuel = registry.MaxBudget
 	startTime = time.Second
 )
 
-// clocks tell the time and how long the current thread has run on a processor.
+// clocks are the wall clock and the processor-time clock of the current thread.
 type clocks struct {
 	wall   func() time.Time
 	thread func() time.Duration
@@ -66,15 +66,15 @@ type fuelTank struct {
 	granted int64 // total of all slices, overdrafts included
 
 	first    time.Time     // of the first refill
-	used     time.Duration // at most so much processor time had been used since then, at the last refill
+	used     time.Duration // upper bound of the processor time from then to the last refill
 	usedFuel int64         // the fuel burned until that refill
 	timed    bool          // the goroutine is locked to its thread, whose clock counts from now on
 	started  time.Duration // the thread's clock at the first refill, or earlier
 }
 
-// A slice has meter.Slice units, and fewer when little time is left: as many as the slowest guest burns in that time.
-// The slowest guest keeps touching new pages of memory, which the kernel must allocate. Thus a guest that suddenly
-// slows down does not overrun its time by more than any other.
+// A slice has meter.Slice units, or when little time is left, only as many as the slowest guest burns in that time. The
+// slowest guest keeps touching new pages of memory, which the kernel must allocate. So a guest that suddenly slows down
+// overruns its time by no more than any other.
 //
 // The first slice is not timed, so that the smallest calls need no clock. The slowest guest burns it within a
 // millisecond.
@@ -84,8 +84,8 @@ const (
 	minSlice    = 250
 )
 
-// untimed is how long a call runs before reading the thread's clock, which takes a system call. Until then, its
-// processor time cannot be longer.
+// untimed is how long a call runs before refill reads the thread's clock, which takes a system call. Until then the
+// elapsed time is an upper bound of the processor time.
 const untimed = time.Millisecond
 
 // fill grants the first slice.
@@ -123,7 +123,7 @@ func (t *fuelTank) overrun() error {
 	return nil
 }
 
-// left returns the remaining time of the call: until its processor time or the check's deadline ends.
+// left returns the remaining time of the call: until its processor time runs out or the check's deadline passes.
 func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 	now := t.clocks.wall()
 	left := t.time - t.measure(now)
@@ -144,8 +144,8 @@ func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 }
 
 // measure returns the processor time since the first refill, or a little more. A call that lasts longer than untimed
-// may have been suspended for most of it. Then the thread's clock counts from now on, and until now the guest has used
-// no more time than the slowest guest needs for the same fuel.
+// may have been suspended for most of it. So from now on the thread's clock counts, and the time before now is taken to
+// be at most what the slowest guest needs for the same fuel.
 func (t *fuelTank) measure(now time.Time) time.Duration {
 	burned := t.burned()
 	switch elapsed := now.Sub(t.first); {
@@ -176,7 +176,7 @@ func (t *fuelTank) stop() {
 // hostRefill is the import that a guest calls when its fuel is used up.
 func hostRefill(ctx context.Context, _ api.Module, _ []uint64) { callOf(ctx).fuel.refill(ctx) }
 
-// refill grants another slice. If the call must end it panics, which traps the guest.
+// refill grants another slice. If the call must end, refill panics, which traps the guest.
 func (t *fuelTank) refill(ctx context.Context) {
 	if err := t.overrun(); err != nil {
 		panic(err)
@@ -186,7 +186,7 @@ func (t *fuelTank) refill(ctx context.Context) {
 		panic(err)
 	}
 	if !t.timed {
-		left /= 2 // so that time remains if this slice counts as if the guest were the slowest
+		left /= 2 // so that time remains even if this slice is charged at the slowest guest's rate
 	}
 	t.grant(min(max(int64(left/slowestUnit), minSlice), meter.Slice))
 }

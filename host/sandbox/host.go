@@ -25,18 +25,18 @@ type call struct {
 	facts         check.Input
 	signals       []check.Signal
 	points        int
-	warranted     int // the most points that the manifest promises for a signal of the answer that warrants a band
+	warranted     int // the highest declared points of the answer's signals that warrant a band
 	threat        string
 	output        []byte     // the guest's log and output, at most sdk.LogBytes
-	droppedOutput int        // bytes of output beyond that
-	level         sdk.Level  // the highest of the guest's log lines
+	droppedOutput int        // bytes of output beyond that limit
+	level         sdk.Level  // highest level of the guest's log lines
 	violation     *violation // the first one
 	fuel          fuelTank
 	trace         *Trace // nil unless the layer's author wants to see the call
 }
 
-// current is the context of an instance's calls. It leads host functions to the call that the instance serves, and is
-// reused, because a new context for each call would be garbage.
+// current is the context of an instance's calls. Through it, host functions find the call that the instance serves. It
+// is reused, to save allocating a context for each call.
 type current struct {
 	context.Context
 	call *call
@@ -52,12 +52,12 @@ func (c *current) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// callOf returns the call that a host function serves. The initialisation of a guest is a call too, one without facts.
+// callOf returns the call that a host function serves. A guest's initialisation is also a call, without facts.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 // violation is a rule of the interface that a guest broke.
 type violation struct {
-	rule string // without text of the guest, for logs
+	rule string // without the guest's text, for logs
 	err  error  // for the author
 }
 
@@ -77,7 +77,7 @@ func (c *call) write(p []byte) []byte {
 	return p[:kept]
 }
 
-// copied charges fuel for bytes that the host copies for the guest, as much as memory.copy.
+// copied charges fuel for bytes that the host copies for the guest, at the price of memory.copy.
 func (c *call) copied(bytes int) { c.fuel.charge(int64(bytes) / 64) }
 
 // result returns the guest's answer after it has returned outcome.
@@ -109,7 +109,7 @@ func (c *call) failure(reason check.FailureReason, rule string, err error) *chec
 		Text: text, Lines: bytes.Count(c.output, []byte{'\n'}), Bytes: len(c.output), Level: int(c.level)}}
 }
 
-// trapRules maps the host's own errors, which trap a guest, to rules. All others are crashes.
+// trapRules maps the host's own errors, which trap a guest, to rules. All other errors are crashes.
 var trapRules = map[error]string{
 	errStackTooDeep:  "the calls are nested too deeply",
 	errOutsideMemory: "a pointer or a length is outside of the memory",
@@ -126,8 +126,8 @@ func (c *call) trapped(err error) *check.Failure {
 	return c.failure(check.Trap, "the layer crashed", err)
 }
 
-// exportHost provides the functions that a guest may import, and the meter's refill function. Every function checks the
-// guest's pointers: the host's four trap the guest if one is outside its memory, and those of WASI return an error.
+// exportHost provides the functions that a guest may import, and the meter's refill function. Given a pointer outside
+// the guest's memory, the host's four functions trap the guest, and those of WASI return an error.
 func (p *Plugin) exportHost(ctx context.Context) error {
 	for module, functions := range imports {
 		b := p.engine.NewHostModuleBuilder(module)
@@ -175,7 +175,7 @@ var errOutsideMemory = errors.New("outside its memory")
 func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 	c := callOf(ctx)
 	name := read(m, stack[0], stack[1])
-	name = name[:min(len(name), sdk.MaxFactName+1)] // no manifest declares a longer name, whose hash would take long
+	name = name[:min(len(name), sdk.MaxFactName+1)] // no manifest declares a longer name, and hashing one takes long
 	value, known := c.fact(name)
 	if c.trace != nil {
 		c.trace.read(c.plugin.module.Manifest, name, value, known)
@@ -247,7 +247,7 @@ func (c *call) signal(points int32, code, text []byte) {
 	if len(kept) > sdk.MaxTextBytes {
 		c.plugin.cut.Do(func() {
 			c.plugin.log.Warn("a layer's text is too long and was cut; further ones are not logged", "plugin",
-				c.plugin.module.Ref(), "signal", declared.Code) // its length could spell a customer's value
+				c.plugin.module.Ref(), "signal", declared.Code) // the text's length could encode a customer's value
 		})
 	}
 	if err := sdk.ValidText(copied); err != nil {
@@ -279,7 +279,7 @@ func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	c.threat = string(threats[i])
 }
 
-// maxThreatBytes is more than the longest threat has (sdk/ABI.md section 6).
+// maxThreatBytes is more than the length of the longest threat (sdk/ABI.md section 6).
 const maxThreatBytes = 64
 
 // hostLog implements log(level, ptr, len).

@@ -26,7 +26,7 @@ type instance struct {
 	result     [1]uint64
 
 	current *current // where host functions find the call
-	call    call     // the one in progress, reused
+	call    call     // the call in progress, reused
 
 	memory   *linear.Memory
 	globals  []savedGlobal
@@ -85,8 +85,8 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	return in.snapshot(p.memories)
 }
 
-// resetEntry looks up the scoring function again, which allocates a new stack for it. An instance does not keep a stack
-// that has grown: how far wazero grows a stack depends on its length, and so would the depth at which a call ends.
+// resetEntry looks up the scoring function again, which allocates a new stack for it. A stack that has grown is not
+// kept: how far wazero grows a stack depends on its length, so the depth at which a call ends would vary.
 func (in *instance) resetEntry() error {
 	in.entry = in.module.ExportedFunction(exportScore)
 	var err error

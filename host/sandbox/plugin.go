@@ -39,7 +39,7 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
 		codes: map[string]registry.SignalText{}, facts: map[string]string{},
 		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
-	p.module.Wasm = nil // the database has it
+	p.module.Wasm = nil // the database stores it
 	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s
@@ -59,10 +59,10 @@ func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 // Digest returns the digest of the plugin's module.
 func (p *Plugin) Digest() registry.Digest { return p.module.Digest }
 
-// Score implements check.Layer. The call ends when it has burned the manifest's budget of fuel; only that, a trap and a
-// refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
-// ctx passes, the error is another one, so that the caller refuses the check. No call changes the result of another,
-// however it ends.
+// Score implements check.Layer. The call ends when it has burned the manifest's budget of fuel. The error is then a
+// *check.Failure, as it is after a trap or a refused answer. If the call needs more processor time than its fuel
+// allows, or the deadline of ctx passes, the error has another type, so that the caller refuses the check. However a
+// call ends, it does not change the result of another.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	return p.score(ctx, facts, nil)
 }
@@ -111,7 +111,7 @@ func (p *Plugin) call(ctx context.Context, in *instance, facts check.Input, trac
 	} else {
 		result, err = c.result(outcome)
 	}
-	*c = call{} // an idle instance keeps nothing of a check
+	*c = call{} // an idle instance keeps no data of a check
 	return result, trapped, err
 }
 
@@ -127,15 +127,15 @@ func (c *call) ended(err error) error {
 	return c.trapped(err)
 }
 
-// restore returns an instance to its snapshot, also after a trap: the caller's time pays for it, and the next call
-// finds the instance as if nothing had happened. If restore reports false, the instance must be replaced.
+// restore returns an instance to its snapshot, also after a trap. It runs before the call returns, so that the next
+// call does not pay for it. If restore reports false, the instance must be replaced.
 func (p *Plugin) restore(in *instance, trapped bool) bool {
 	if p.shared && !trapped {
 		return true
 	}
 	err := in.restore()
 	if err == nil && trapped {
-		err = in.resetEntry() // its stack still holds the calls
+		err = in.resetEntry() // its stack still holds the guest's frames
 	}
 	if err != nil {
 		p.log.Error("layer instance cannot be restored", "plugin", p.module.Ref(), "error", err)
@@ -149,7 +149,7 @@ func (p *Plugin) Close(ctx context.Context) error {
 	return fault.Wrap(p.unload(ctx), "closing plugin %s", p.module.Ref())
 }
 
-// unload closes the compiled module too: the shared cache would keep its code until then.
+// unload closes the engine and the compiled module.
 func (p *Plugin) unload(ctx context.Context) error {
 	err := p.engine.Close(ctx)
 	if p.compiled != nil {

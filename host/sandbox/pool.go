@@ -53,8 +53,8 @@ func (p *pool) add(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns an instance for one call. It waits until the end of ctx. If the pool may grow, a new instance is
-// created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
+// acquire returns an instance for one call. It waits until ctx ends. If the pool may grow, a new instance is created in
+// the background, so that a slow initialisation cannot delay the caller beyond its deadline.
 //
 // Its error is a *refusal.
 func (p *pool) acquire(ctx context.Context) (*instance, error) {
@@ -83,7 +83,7 @@ func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// used notes that a call left the given number of instances idle.
+// used records that a call left the given number of instances idle.
 func (p *pool) used(left int) {
 	for {
 		spare := p.spare.Load()

@@ -1,6 +1,6 @@
 // Package sandbox runs scoring layers: WebAssembly modules that read the facts they declare and return signals
-// (sdk/ABI.md). It compiles modules, pools their instances and limits each call; rewriting a module so that it burns
-// fuel is the work of package meter, and restoring an instance's memory that of package linear.
+// (sdk/ABI.md). It compiles modules, pools their instances and limits each call; package meter rewrites a module so
+// that it burns fuel, and package linear restores an instance's memory.
 package sandbox
 
 import (
@@ -24,7 +24,7 @@ type Config struct {
 	CacheDir string // folder for compiled code; empty: nothing is kept
 	CacheKey []byte // HMAC key that authenticates the files in CacheDir
 	// Compiler is the command line of a program that calls [ServeCompiler]. Modules are compiled and first initialised
-	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
+	// in such a process, which has limits. nil: in this process, which is right only for trusted modules.
 	Compiler  []string
 	Instances int // maximum per plugin; 0: GOMAXPROCS
 	Logger    *slog.Logger
@@ -40,7 +40,7 @@ type Sandbox struct {
 // New returns a sandbox. If the cache folder is unusable, New logs a warning and keeps no compiled code.
 func New(cfg Config) *Sandbox {
 	if cfg.Instances == 0 {
-		cfg.Instances = runtime.GOMAXPROCS(0) // a call keeps its processor, so more would wait for one
+		cfg.Instances = runtime.GOMAXPROCS(0) // each call occupies a processor, so more instances would wait for one
 	}
 	s := &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
 	if len(cfg.Compiler) > 0 {
@@ -63,8 +63,8 @@ func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, e
 	return s.open(ctx, m, true)
 }
 
-// Cached returns a module without its bytes if the cache has kept its code. Open needs the bytes only if the code is
-// gone by then, and fails without them.
+// Cached returns a module without its bytes if the cache has its manifest, and so probably its code. If the code is
+// missing when the module is opened, Open needs the bytes and fails without them.
 func (s *Sandbox) Cached(digest registry.Digest) (registry.Module, bool) {
 	manifest, ok := s.cache.manifest(digest)
 	return registry.Module{Manifest: manifest, Digest: digest}, ok
@@ -277,8 +277,7 @@ func (p *Plugin) load(ctx context.Context, metered *meter.Module, staged *stagin
 	return code, nil
 }
 
-// Trim gives back the memory that the plugin's recent calls did not need: instances, and code that is mapped from a
-// file.
+// Trim releases memory that the plugin's recent calls did not need: instances, and code that is mapped from a file.
 func (p *Plugin) Trim() error {
 	p.pool.trim()
 	if !p.mapped {

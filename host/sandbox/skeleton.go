@@ -10,8 +10,8 @@ import (
 )
 
 // skeleton returns a module with the same structure as m, but with functions that trap and with fewer data segments.
-// Once a module is compiled, the engine no longer needs the rest of its code section, but keeps it as long as the
-// plugin is open. So code is loaded with the module's skeleton instead of the module. m must be valid.
+// Once a module is compiled, the engine no longer needs its function bodies, but would keep them as long as the plugin
+// is open. So code is loaded with the module's skeleton instead of the module. m must be valid.
 func skeleton(m *meter.Module) (*meter.Module, error) {
 	sections, err := sectionsOf(m.Wasm)
 	if err != nil {
@@ -70,7 +70,7 @@ func sectionsOf(wasm []byte) (all []moduleSection, err error) {
 	return all, nil
 }
 
-// trappingCode returns a code section with as many functions, each of which has no locals and traps.
+// trappingCode returns a code section with as many functions as body, each without locals, and each of which traps.
 func trappingCode(body []byte) ([]byte, error) {
 	count, n := binary.Uvarint(body)
 	if n <= 0 || count > uint64(len(body)) {
@@ -90,7 +90,7 @@ type dataSegment struct {
 const maxDataGap = 128
 
 // mergeData returns a data section with the same effect on an empty memory and fewer segments. It returns the section
-// as it is unless its segments have constant addresses, are in order and do not overlap.
+// unchanged unless its segments have constant addresses, are in order and do not overlap.
 func mergeData(body []byte) []byte {
 	segments, ok := dataSegments(body)
 	if !ok {

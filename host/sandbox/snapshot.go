@@ -14,7 +14,7 @@ import (
 )
 
 // snapshotter takes a snapshot of each instance of one plugin after its initialisation, from which the instance is
-// restored after calls. An instance has no other state that a call can change (vet refuses modules that could have, and
+// restored after calls. An instance has no other state that a call can change (vet refuses modules with such state, and
 // docs/decisions/sandbox.md lists every field of wazero's instance).
 type snapshotter struct {
 	images    *linear.ImageStore

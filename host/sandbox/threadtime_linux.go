@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time that the current thread has used. It is meaningful to a goroutine that is
+// threadTime returns the processor time that the current thread has used. It is meaningful only for a goroutine that is
 // locked to its thread. With the race detector this clock runs slower, so that the limits leave enough time to host
 // functions, which the detector slows down.
 func threadTime() time.Duration {

@@ -10,10 +10,10 @@ import (
 	"assay/sdk"
 )
 
-// Trace is what a layer did in one call, for the layer's author.
+// Trace records what a layer did in one call, for the layer's author.
 type Trace struct {
 	Facts   []FactRead     // in the order of the first reading
-	Signals []check.Signal // also of an answer that was refused
+	Signals []check.Signal // including those of a refused answer
 	Log     []LogLine
 	Printed string        // to standard output and standard error
 	Dropped int           // bytes of log and output beyond sdk.LogBytes
@@ -29,7 +29,7 @@ type FactRead struct {
 	Name     string `json:"name"`
 	Value    string `json:"value,omitempty"`
 	Known    bool   `json:"known"`
-	Declared bool   `json:"declared"` // by the manifest; a fact that is not is never known
+	Declared bool   `json:"declared"` // by the manifest; undeclared facts are never known
 }
 
 // LogLine is a line that a layer logged.
@@ -38,15 +38,15 @@ type LogLine struct {
 	Text  string    `json:"text"`
 }
 
-// Trace is Score, and says what the layer did. The trace is complete if the call failed, too.
+// Trace is like Score, and also returns a trace, which is complete even if the call failed.
 func (p *Plugin) Trace(ctx context.Context, facts check.Input) (check.Result, Trace, error) {
 	var trace Trace
 	result, err := p.score(ctx, facts, &trace)
 	return result, trace, err
 }
 
-// Instance is an instance of a plugin that does not serve its calls. It is not restored after a call, so that
-// measurements can tell whether earlier calls change later ones. It takes one call at a time.
+// Instance is an instance outside the plugin's pool, so it does not serve other calls. It is not restored after a call,
+// so that measurements can tell whether earlier calls change later ones. It takes one call at a time.
 type Instance struct {
 	Started int64 // fuel that the initialisation burned
 
@@ -63,7 +63,7 @@ func (p *Plugin) NewInstance(ctx context.Context) (*Instance, error) {
 	return &Instance{in.started, p, in}, nil
 }
 
-// Trace is [Plugin.Trace] with this instance. After a call that trapped, it starts another one.
+// Trace is [Plugin.Trace] with this instance. After a call that trapped, it starts another instance.
 func (i *Instance) Trace(ctx context.Context, facts check.Input) (check.Result, Trace, error) {
 	var trace Trace
 	result, trapped, err := i.plugin.call(ctx, i.in, facts, &trace)
@@ -89,7 +89,7 @@ func (t *Trace) read(m registry.Manifest, raw []byte, value string, known bool) 
 	}
 }
 
-// end records what is known when the call has ended.
+// end records the values that are known only when the call has ended.
 func (t *Trace) end(in *instance, c *call) {
 	t.Time = c.plugin.clocks.wall().Sub(t.began)
 	t.Signals, t.Dropped, t.Fuel = c.signals, c.droppedOutput, c.fuel.burned()

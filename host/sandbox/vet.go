@@ -68,8 +68,8 @@ const (
 // maxImportErrors limits how many bad imports an error lists.
 const maxImportErrors = 10
 
-// vet verifies that a module implements the layer interface. The error lists all defects: imports that are not offered,
-// state that cannot be restored cheaply, and exports that are missing or of the wrong type.
+// vet verifies that a module implements the layer interface. The error lists all defects: imports that the host does
+// not offer, state that cannot be restored cheaply, and exports that are missing or of the wrong type.
 func vet(m *meter.Module) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -40,9 +40,9 @@ const (
 	clockResolution   = 1
 )
 
-// wasi makes a function of WASI preview 1 one of the host: args holds the arguments, and the result is an error number.
-// None of these functions has a state, so that nothing is left for the next call, and each charges fuel for what it
-// does by size. wazero's own functions keep a table of open files in the instance, and do unbounded work in one call,
+// wasi turns an implementation of a WASI preview 1 function into a host function: args holds the arguments, and the
+// result is an error number. These functions keep no state between calls, and those whose work depends on a size charge
+// fuel for it. wazero's own functions keep a table of open files in the instance, and do unbounded work in one call,
 // such as filling the whole memory.
 func wasi(f func(c *call, m api.Memory, args []uint64) uint64) api.GoModuleFunc {
 	return func(ctx context.Context, m api.Module, stack []uint64) {
@@ -178,7 +178,7 @@ func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 			kept := c.write(buffer)
 			if c.trace != nil {
 				c.trace.Printed += string(kept)
-				if bytes.HasPrefix(kept, []byte("panic: ")) { // printing where costs more than most budgets have
+				if bytes.HasPrefix(kept, []byte("panic: ")) { // printing the stack costs more than most budgets
 					c.fuel.bounds = boundsOf(c.fuel.fuel + registry.MaxBudget)
 				}
 			}

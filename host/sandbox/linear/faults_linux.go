@@ -24,7 +24,7 @@ type faultWatch struct {
 // noFault reports whether the guest was called since the last restoration, without a page fault.
 func (w *faultWatch) noFault() bool { return w.watched && !w.faulted }
 
-// reset follows a restoration.
+// reset must be called after a restoration.
 func (w *faultWatch) reset() { w.watched, w.faulted = false, false }
 
 // enter begins to watch a call, and binds the goroutine to its thread until leave.
@@ -37,7 +37,7 @@ func (w *faultWatch) enter() {
 	w.before = threadFaults()
 }
 
-// leave ends what enter began. It does nothing without it.
+// leave ends the watch that enter began. It does nothing if enter did not begin one.
 func (w *faultWatch) leave() {
 	if !w.watching {
 		return

@@ -48,7 +48,7 @@ func (s *ImageStore) acquire(content []byte) (*image, error) {
 	return img, nil
 }
 
-// release drops a reference to an image, and the image with its last one.
+// release drops a reference to an image. Dropping the last one frees the image.
 func (s *ImageStore) release(img *image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,7 @@
 //
 // On Linux a large memory becomes a private (copy-on-write) mapping of a sealed memfd that holds the snapshot. The
 // kernel reports which pages are dirty, so that only they are copied back; as long as calls cause no page faults, these
-// are the same pages as before. If there are many, or the kernel does not report them, the mapping's pages are
+// are the same pages as before. If many pages are dirty, or the kernel does not report them, the mapping's pages are
 // discarded instead. A small memory, and every memory on other systems, is copied back as a whole. Instances with equal
 // snapshots share one image.
 package linear
@@ -38,7 +38,7 @@ type Memory struct {
 	view        engineView
 	allocated   bool // by an instantiation
 	freed       bool
-	starved     error // why it did not grow, although the guest may
+	starved     error // why the memory did not grow although its maximum allows it
 }
 
 var (
@@ -76,7 +76,7 @@ func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
 }
 
 // Reallocate implements experimental.LinearMemory: the engine calls it to grow the memory. It returns nil, which makes
-// memory.grow return -1, if size exceeds the maximum. It also does if the system has no memory left, see Starved.
+// memory.grow return -1, if size exceeds the maximum or the system has no memory left (see Starved).
 func (m *Memory) Reallocate(size uint64) []byte {
 	if m.freed || size > m.max || size < m.size {
 		return nil
@@ -89,8 +89,8 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	return m.reservation.bytes(size)
 }
 
-// Starved returns an error if the system had no memory for the guest since the last time it was asked. What the guest
-// did then depends on the load of the machine, so it must not count. A nil memory was never starved.
+// Starved returns an error if the system had no memory for the guest since Starved was last called. The guest's
+// behaviour then depended on the load of the machine, so its result must not count. A nil Memory returns nil.
 func (m *Memory) Starved() (err error) {
 	if m != nil {
 		err, m.starved = m.starved, nil
@@ -121,8 +121,8 @@ func (m *Memory) Snapshot() error {
 	return nil
 }
 
-// Bind tells m which module it is the memory of, so that Restore can undo growth. It fails if this version of wazero
-// has another layout.
+// Bind tells m which module uses it, so that Restore can undo growth. It fails if this version of wazero has another
+// layout.
 func (m *Memory) Bind(module api.Module) (err error) {
 	m.view, err = viewOf(module)
 	return err
@@ -130,10 +130,10 @@ func (m *Memory) Bind(module api.Module) (err error) {
 
 // Enter and Leave surround each call of the guest, on one goroutine. Between them, this goroutine alone may write to
 // the memory, and it runs on one thread. Restore is faster after a call that Enter and Leave surrounded, because they
-// notice whether it wrote to other pages than those before. Without them, Restore looks at every page.
+// notice whether it wrote to pages that earlier calls did not. Without them, Restore checks every page.
 func (m *Memory) Enter() { m.reservation.enter() }
 
-// Leave ends what Enter began.
+// Leave follows the call that Enter preceded.
 func (m *Memory) Leave() { m.reservation.leave() }
 
 // Restore undoes every write since Snapshot, and growth. It must be called between calls of the guest. After an error
@@ -155,7 +155,7 @@ func (m *Memory) Restore() error {
 	return fault.Wrap(m.reservation.restore(m.image.file), "restoring a guest's memory")
 }
 
-// shrink gives up the memory beyond size. If the guest grows the memory again, it reads zeros there.
+// shrink releases the memory beyond size. If the guest grows the memory again, it reads zeros there.
 func (m *Memory) shrink(size uint64) error {
 	switch {
 	case m.size == size:

@@ -31,7 +31,7 @@ type dirtyBuffer struct {
 
 // dirtyPages returns the numbers of the private pages of the mapped image, which include all pages that the guest has
 // written to since they were last discarded. ok is false if they exceed maxDirty or the kernel does not report them.
-// The result is valid until the next call. If the last call of the guest had no page fault, it is the previous one.
+// The result is valid until the next call. If the guest's last call had no page fault, it is the previous result.
 func (r *reservation) dirtyPages(f *imageFile) (pages []uint32, ok bool) {
 	if !r.tracksDirty {
 		return nil, false

@@ -14,7 +14,7 @@ import (
 // (BenchmarkRestore). Copying needs neither descriptors nor mappings.
 const defaultMaxCopied = 128 << 10
 
-// reservation is a range of addresses. Pages that are not committed count against no limit except RLIMIT_AS.
+// reservation is a range of addresses. Uncommitted pages count only against RLIMIT_AS.
 type reservation struct {
 	all         []byte
 	committed   uint64       // bytes
@@ -48,8 +48,8 @@ func (r *reservation) commit(size uint64) error {
 // bytes returns the first size bytes, which must be committed.
 func (r *reservation) bytes(size uint64) []byte { return r.all[:size:size] }
 
-// clear makes the bytes from start to end, which lie behind any image, read as zeros, and returns them to the kernel.
-// Both are multiples of a WebAssembly page.
+// clear makes the bytes from start to end, which are past the end of any image, read as zeros, and returns them to the
+// kernel. Both are multiples of a WebAssembly page.
 func (r *reservation) clear(start, end uint64) error {
 	return fault.Wrap(unix.Madvise(r.all[start:end], unix.MADV_DONTNEED), "madvise")
 }

@@ -4,7 +4,7 @@ package linear
 
 import "errors"
 
-// defaultMaxCopied makes every image one that is copied back.
+// defaultMaxCopied is so large that every image is copied back.
 const defaultMaxCopied = maxSize
 
 // reservation is memory from Go's heap. It moves when it grows, which engines allow for memories that are not shared.

@@ -27,7 +27,7 @@ func (p *parser) typeSection(r *reader) {
 	p.append(0x60, 3, byte(I32), byte(I32), byte(I32), 0) // type of the helpers
 }
 
-// valueTypes parses a result type (section 5.3.5). The limit of its length is reduced by before.
+// valueTypes parses a result type (section 5.3.5). before is the number of types that already count against the limit.
 func (p *parser) valueTypes(r *reader, what string, before int) []ValueType {
 	n := r.count(what, p.limits.ParamsAndResults-before, 1)
 	if n == 0 {
@@ -157,7 +157,7 @@ func (p *parser) memorySection(r *reader) {
 }
 
 // globalSection parses the global section (section 5.5.9), exports each mutable global that a host can set, and adds
-// the fuel.
+// the fuel global.
 func (p *parser) globalSection(r *reader) {
 	n := p.vectorCount(r, "globals", p.limits.Globals, 4, 1)
 	for i := 0; i < n && r.err == nil; i++ {

@@ -53,6 +53,6 @@
 // in a local. Code after a call is charged when the call returns, so a deep stack cannot hold prepaid work that runs
 // unchecked while it unwinds.
 //
-// A start function becomes an export, so that the host can grant a first slice before it runs it. The fuel starts at
+// A start function becomes an export, so that the host can grant a first slice before running it. The fuel starts at
 // zero.
 package meter

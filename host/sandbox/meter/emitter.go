@@ -22,7 +22,7 @@ func appendName(b []byte, name string) []byte {
 
 // emitter writes the instructions that instrumentation adds. Each sequence leaves the operand stack unchanged. A
 // function with a loop caches the fuel in a local, which an engine can keep in a register: if a tight loop kept its
-// counter in memory, each iteration would wait for the store of the one before.
+// counter in memory, each iteration would wait for the store of the previous one.
 type emitter struct {
 	fuelGlobal  uint32
 	refill      uint32 // index of the imported function
@@ -74,7 +74,7 @@ func (e *emitter) callRefill(b []byte) []byte {
 }
 
 // openWrapper opens the wrapper of a loop of the given block type, which keeps the call of refill outside the loop.
-// Inside it, even a call that never runs would make an engine keep the loop's variables in memory. The result is
+// Inside the loop, even a call that never runs would make an engine keep the loop's variables in memory. The result is
 //
 //	block done
 //	  loop again
@@ -102,7 +102,7 @@ func (e *emitter) loopHeader(b []byte) []byte {
 	return append(e.getFuel(b), opI64Const, 0, opI64LtS, opIf, emptyBlock, opBr, 2, opEnd)
 }
 
-// closeWrapper follows the end of a wrapped loop.
+// closeWrapper closes the wrapper after the end of its loop.
 func (e *emitter) closeWrapper(b []byte) []byte {
 	b = e.callRefill(append(b, opBr, 2, opEnd))
 	return append(b, opBr, 0, opEnd, opEnd)
@@ -132,7 +132,7 @@ func (e *emitter) chargeSize(b []byte, shift byte, op byte) []byte {
 	return e.check(e.setFuel(append(b, opI64ExtendU, opI64Const, shift, op, opI64Sub)))
 }
 
-// bulkMemory calls a helper for a bulk memory instruction on more than a chunk, and charges for and runs a smaller one.
+// bulkMemory calls a helper if a bulk memory instruction exceeds a chunk, and otherwise charges for it and runs it.
 func (e *emitter) bulkMemory(b, instruction []byte, helper uint32) []byte {
 	b = appendU32(append(b, opLocalTee), e.sizeLocal)
 	b = appendU32(append(b, opLocalGet), e.sizeLocal)

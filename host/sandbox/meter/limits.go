@@ -30,9 +30,9 @@ type Limits struct {
 	// Joins limits the number of blocks times the number of locals of one function. At the end of a block, where
 	// control flow joins, a compiler may have to merge each local.
 	Joins int
-	// CompileWork limits what a compiler may take more than linear time for, in all functions: the square of a
-	// function's basic blocks, and its joins times the depth of its nested loops. wazero takes tens of nanoseconds for
-	// a unit at most.
+	// CompileWork limits the work for which a compiler may take more than linear time, over all functions: the square
+	// of a function's basic blocks, and its joins times the depth of its nested loops. wazero takes at most tens of
+	// nanoseconds for a unit.
 	CompileWork int
 
 	MemoryPages  uint32 // pages of 64 KiB. A larger minimum is refused, a larger or missing maximum is set to this
@@ -40,7 +40,7 @@ type Limits struct {
 	TableEntries uint32 // of one table. A larger minimum is refused, a larger or missing maximum is set to this
 }
 
-// DefaultLimits returns limits several times larger than layers built by Go, Rust, C and AssemblyScript need.
+// DefaultLimits returns limits several times larger than layers written in Go, Rust, C and AssemblyScript need.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes:  8 << 20,

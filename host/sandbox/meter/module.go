@@ -123,7 +123,7 @@ type Module struct {
 
 	// Unrestored lists the instructions and globals by which the module can keep state that cannot be restored through
 	// its memory and Globals: "table.set", "elem.drop", "data.drop", "mutable v128 global" and so on, without
-	// duplicates and in order of appearance. "ref.func" is among them, because wazero allocates a record for each
+	// duplicates and in order of appearance. "ref.func" is included, because wazero allocates a record for each
 	// execution and keeps it with the instance. If the list is not empty, only a new instance for each call isolates
 	// calls from each other.
 	Unrestored []string

@@ -24,8 +24,8 @@ var sectionOrder = [...]int{idType: 1, idImport: 2, idFunction: 3, idTable: 4, i
 	idStart: 8, idElement: 9, idDataCount: 10, idCode: 11, idData: 12, idTag: 0}
 
 // parser validates and instruments a module in one pass. It can write each section as it reads it, because everything
-// that changes an index precedes the uses of the index in the file. Only the function section is extended later, by the
-// helpers.
+// that changes an index precedes the uses of the index in the file. Only the function section is extended later, with
+// the helpers.
 type parser struct {
 	limits Limits
 	policy policy
@@ -116,8 +116,8 @@ func (p *parser) parse(wasm []byte) error {
 	return nil
 }
 
-// addMissing writes sections that instrumentation extends, if the module has none of them and they belong between the
-// sections at the places last and next of the order.
+// addMissing writes the sections that instrumentation extends if the module lacks them and they belong between the
+// places last and next in sectionOrder.
 func (p *parser) addMissing(last, next int) {
 	for _, id := range [...]byte{idType, idImport, idGlobal, idExport} {
 		if last < sectionOrder[id] && sectionOrder[id] < next {

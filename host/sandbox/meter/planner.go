@@ -1,9 +1,9 @@
 package meter
 
-// policy holds the costs of instructions and the rules for fuel checks. Only tests use one other than defaultPolicy.
+// policy holds the costs of instructions and the rules for fuel checks. Only tests use another policy.
 type policy struct {
 	entryCost       uint32 // of entering a function
-	valuesPerUnit   uint32 // values of a stack frame that one more unit on function entry pays for; 0: free
+	valuesPerUnit   uint32 // values of a stack frame for each extra unit charged on entry; 0: free
 	iterationCost   uint32 // of a loop iteration
 	maxBlock        uint32 // cost at which a metered block is split
 	maxDistance     uint32 // instructions between two fuel checks
@@ -19,7 +19,7 @@ func defaultPolicy() policy {
 		accessDistance: 16, chargeBulk: true, checkEntry: true, checkLoops: true, checkAfterCalls: true}
 }
 
-// ImportCost is what the host charges for a call of an import. It counts as so many instructions between two checks.
+// ImportCost is the fuel charged for a call of an import, which counts as that many instructions between two checks.
 const ImportCost = 64
 
 // meteredBlock is code of a function that a single charge at its start pays for. Each of its instructions runs at most
@@ -135,8 +135,8 @@ func (p *planner) addCost(cost uint32) {
 	}
 }
 
-// memoryAccess adds the distance of a memory access: it may take longer than other instructions, because the system may
-// have to allocate the page.
+// memoryAccess adds the distance of a memory access, which may take longer than other instructions because the system
+// may have to allocate the page.
 func (p *planner) memoryAccess() {
 	if p.reachable && p.policy.accessDistance > 0 {
 		p.distance += p.policy.accessDistance - 1
@@ -172,7 +172,7 @@ func (p *planner) enterBlock(opcode byte, at, body int, params, results int) {
 	p.frames = append(p.frames, f)
 }
 
-// loopBasicBlocks is how many more basic blocks a loop counts as than a block.
+// loopBasicBlocks is the number of basic blocks that a loop counts in addition to those of a block.
 const loopBasicBlocks = 4
 
 // compileWork returns the function's share of [Limits.CompileWork].
@@ -307,10 +307,10 @@ func (p *planner) beforeReturn(at int) {
 
 // finishEntry completes the charge at the function's entry.
 //
-// It removes the fuel check from a function that calls no guest code before a loop of its own has checked: the caller
-// checks soon. And it charges for the stack frame of a function that calls guest code, because a deep stack must not
-// grow much between two checks. An engine may give a stack slot to each value that an instruction produces, and to each
-// of the passed or merged values.
+// It removes the fuel check if the function calls guest code only in wrapped loops, which check, or not at all: the
+// caller checks soon. It also charges for the stack frame of a function that calls guest code, because a deep stack
+// must not grow much between two checks. An engine may give a stack slot to each value that an instruction produces,
+// and to each of the passed or merged values.
 func (p *planner) finishEntry(passedOrMerged int) {
 	p.blocks[0].check = p.blocks[0].check && p.callsOutsideLoop
 	if values := p.values + passedOrMerged; p.callsGuest && p.policy.valuesPerUnit > 0 && values > freeFrameValues {
@@ -318,5 +318,5 @@ func (p *planner) finishEntry(passedOrMerged int) {
 	}
 }
 
-// freeFrameValues is the number of values of a stack frame that are free.
+// freeFrameValues is the number of values in a stack frame that cost nothing.
 const freeFrameValues = 64

@@ -7,7 +7,7 @@ import (
 )
 
 // reader reads one section of a module. After the first error, every read returns zero and the position is the
-// section's end, so that loops until eof end.
+// section's end, so that loops that run until eof end.
 type reader struct {
 	data    []byte // the whole file, so that positions are file offsets
 	pos     int
@@ -143,7 +143,7 @@ func (r *reader) name(limit int) []byte {
 
 var magic = []byte("\x00asm\x01\x00\x00\x00")
 
-// header reads the magic number and version 1 (section 5.5.16). The error names other kinds of files that people
+// header reads the magic number and version 1 (section 5.5.16). The error identifies other kinds of files that people
 // upload.
 func (r *reader) header() {
 	switch d := r.data; {

@@ -10,8 +10,8 @@ import (
 //go:embed parser.go planner.go reader.go
 var sources embed.FS
 
-// Version returns a digest of this package's sources. So code that was compiled from an instrumented module can be kept
-// under the digest of the original, and nobody has to remember that a change here makes such code out of date.
+// Version returns a digest of this package's sources. Compiled code is cached under it and the digest of the original
+// module, so that a change to this package makes cached code out of date automatically.
 func Version() string {
 	files, _ := sources.ReadDir(".")
 	h := sha256.New()
