@@ -32,7 +32,7 @@ type Source interface {
 	// Observe returns the wanted facts that it could determine, none of them empty, and makes only the lookups that
 	// they need. It returns soon after ctx ends. An error that wraps ErrUnanswered means that wanted facts may be
 	// missing because of a third party; the returned facts are valid anyway. After any other error the check is
-	// refused: the host's own facts are complete, or there is no decision. An unknown entity is not an error.
+	// refused, because a decision needs all of the host's own facts. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }
 
@@ -42,11 +42,11 @@ type Memory interface {
 	Recall(e entity.Entity, wants func(fact string) bool) (found entity.Facts, ok bool, err error)
 }
 
-// ErrUnanswered means that a third party has not answered a lookup in the time that it had, or that its answer is
+// ErrUnanswered means that a third party has not answered a lookup in the time that it was given, or that its answer is
 // unusable. It never means that this host was too slow.
 var ErrUnanswered = errors.New("a third party has not answered")
 
-// ErrUntrusted means that a third party answers, but falsely, so its answers are not used.
+// ErrUntrusted means that a third party gives false answers, which are not used.
 var ErrUntrusted = fmt.Errorf("%w truthfully", ErrUnanswered)
 
 // Join combines the errors of the lookups of one source. The result wraps ErrUnanswered only if all errors do.
@@ -60,7 +60,7 @@ func Join(errs ...error) error {
 }
 
 // maxRunning limits the concurrent observations of one source, including late ones, so that a hanging source does not
-// accumulate goroutines. Accounts share them.
+// accumulate goroutines. Accounts share these slots.
 const maxRunning = 2048
 
 // Collector queries sources concurrently. It implements check.Collector.
@@ -76,7 +76,7 @@ type member struct {
 	Source
 	memory Memory         // the source itself, or nil
 	groups []string       // the first parts of its facts' names, each with its dot
-	bytes  map[string]int // the most that each fact may have
+	bytes  map[string]int // the maximum size of each fact
 	slots  *admission.Shares
 	health health
 }
@@ -113,7 +113,7 @@ func (c *Collector) Table() []entity.Fact {
 type observation struct {
 	source int
 	facts  entity.Facts
-	known  bool // false if the source must be asked in another way
+	known  bool // false if Recall does not know the facts
 	err    error
 }
 
@@ -121,7 +121,7 @@ type observation struct {
 func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (
 	found entity.Facts, silent []string, err error) {
 	ctx = context.WithValue(ctx, accountKey{}, account)
-	// Networks without a key share the slots of one account, as they share its turns.
+	// Networks without a key share one account's slots, as they share its turns.
 	whole, _, _ := strings.Cut(cmp.Or(admission.Holder(ctx), account), "|")
 	ctx = admission.WithHolder(ctx, whole)
 	wants := func(fact string) bool {
@@ -129,10 +129,10 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 		return ok
 	}
 	found = entity.Facts{}
-	// Buffered for all sources, so that a late one can always send its result and end.
+	// Buffered for all sources, so that a late source can always send its result and end.
 	observations := make(chan observation, len(c.sources))
 	var waiting uint64                      // a bit for each source; there are six
-	names := make([]string, len(c.sources)) // of those that are silent
+	names := make([]string, len(c.sources)) // of the silent sources
 	take := func(o observation) {
 		s := c.sources[o.source]
 		switch {
@@ -192,7 +192,7 @@ func (c *Collector) Collect(ctx context.Context, account string, e entity.Entity
 	return found, append(silent, slices.DeleteFunc(names, func(s string) bool { return s == "" })...), nil
 }
 
-// isWanted reports whether one of the wanted facts, which are sorted, is the source's.
+// isWanted reports whether the source has one of the wanted facts, which are sorted.
 func (m *member) isWanted(wanted []string) bool {
 	return slices.ContainsFunc(m.groups, func(group string) bool {
 		i, _ := slices.BinarySearch(wanted, group)
@@ -244,8 +244,7 @@ func (c *Collector) keep(found entity.Facts, source *member, o observation, want
 	}
 }
 
-// cut returns the beginning of a fact that has more bytes than sdk/ABI.md says: whole entries of a list, else whole
-// characters.
+// cut shortens a fact that is longer than sdk/ABI.md allows: a list to whole entries, other facts to whole characters.
 func cut(value string, most int) string {
 	if len(value) <= most {
 		return value

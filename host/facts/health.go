@@ -11,7 +11,7 @@ import (
 // The outcomes of a lookup: how a source answered a check.
 const (
 	answered   = iota
-	pending    // it asks in the background
+	pending    // the source asks in the background
 	unanswered // ErrUnanswered
 	untrusted  // ErrUntrusted
 	failed     // the check was refused
@@ -21,11 +21,11 @@ const (
 // Outcomes are the names of the outcomes of lookups.
 var Outcomes = [outcomes]string{"answered", "pending", "unanswered", "untrusted", "failed"}
 
-// ErrPending means that a third party is asked in the background, so that a later check has its answer. If too many
-// questions wait, it may be a later check that asks.
+// ErrPending means that a third party is being asked in the background, so that a later check has its answer. If too
+// many questions are waiting, only a later check may ask it.
 var ErrPending = fmt.Errorf("%w: it is asked in the background", ErrUnanswered)
 
-// Sources are judged by the lookups of the last judgedFor, JudgeInterval apart. Fewer than minLookups prove no fault.
+// Sources are judged every JudgeInterval by their lookups of the last judgedFor. Fewer than minLookups prove nothing.
 const (
 	JudgeInterval = 10 * time.Second
 	judgedFor     = time.Minute
@@ -57,8 +57,8 @@ func (h *health) count(err error) {
 	h.counts[outcome].Add(1)
 }
 
-// judge reports whether the source fails: more than half of the lookups of the last minute that ended had no answer.
-// Without lookups it still does what it did.
+// judge reports whether the source is failing: more than half of the lookups that ended in the last minute had no
+// answer. If there are too few lookups to tell, the result stays the same.
 func (h *health) judge() (fails, changed bool) {
 	slot := &h.past[h.judged%len(h.past)]
 	h.judged++
@@ -81,7 +81,7 @@ func (h *health) judge() (fails, changed bool) {
 	return fails, h.fails.Swap(fails) != fails
 }
 
-// Judge looks for sources that fail, and logs when one begins or ends to. It is a maintenance job that never fails.
+// Judge looks for failing sources, and logs when one starts or stops failing. It is a maintenance job that never fails.
 func (c *Collector) Judge(context.Context) error {
 	for _, s := range c.sources {
 		switch fails, changed := s.health.judge(); {
@@ -94,7 +94,7 @@ func (c *Collector) Judge(context.Context) error {
 	return nil
 }
 
-// Failing returns a sentence for each source that Judge found to fail.
+// Failing returns a sentence for each source that Judge found failing.
 func (c *Collector) Failing() (sentences []string) {
 	for _, s := range c.sources {
 		if s.health.fails.Load() {
@@ -104,7 +104,7 @@ func (c *Collector) Failing() (sentences []string) {
 	return sentences
 }
 
-// Lookups returns the names of the sources, and how many lookups of one had an outcome, which is an index of Outcomes.
+// Lookups returns the names of the sources, and a function that counts lookups by the indices of source and outcome.
 func (c *Collector) Lookups() (sources []string, count func(source, outcome int) uint64) {
 	for _, s := range c.sources {
 		sources = append(sources, s.Name())

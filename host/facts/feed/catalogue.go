@@ -85,7 +85,7 @@ var catalogue = []Recommended{
 // Catalogue returns the built-in catalogue of public lists.
 func Catalogue() []Recommended { return slices.Clone(catalogue) }
 
-// FromCatalogue returns the list of that name, in any case.
+// FromCatalogue returns the list with the given name, ignoring case.
 func FromCatalogue(name string) (Recommended, bool) {
 	for _, r := range catalogue {
 		if strings.EqualFold(r.Name, name) {

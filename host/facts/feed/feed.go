@@ -46,15 +46,15 @@ type List struct {
 	Entries    int       `json:"entries"` // distinct entities
 	Version    int       `json:"version"` // number of imports so far
 	ImportedAt time.Time `json:"imported_at"`
-	// FreshUntil is when the entries are out of date: they apply, but are no longer confirmed. nil means never.
+	// FreshUntil is when the entries go out of date: they still apply, but are no longer confirmed. nil means never.
 	FreshUntil *time.Time `json:"fresh_until"`
-	ExpiresAt  *time.Time `json:"expires_at"` // when the list ceases to apply; nil means never
+	ExpiresAt  *time.Time `json:"expires_at"` // when the list stops applying; nil means never
 }
 
 // InForce reports whether the list applies at the given time.
 func (l List) InForce(at time.Time) bool { return l.ExpiresAt == nil || l.ExpiresAt.After(at) }
 
-// Change reports how an import changed a list. A ranked list is replaced whole.
+// Change reports how an import changed a list. A ranked list is replaced as a whole.
 type Change struct {
 	Entries int `json:"entries"` // entries of the list after the import
 	Added   int `json:"added"`

@@ -41,12 +41,12 @@ type Validators struct{ ETag, LastModified string }
 // Request is a request for a list from an https URL, or from an http URL on this machine.
 type Request struct {
 	URL     string
-	Known   Validators // of the version at hand; Fetch returns ErrNotModified if it is current
+	Known   Validators // of the caller's version; Fetch returns ErrNotModified if it is current
 	Version string     // becomes part of the User-Agent
-	DNS     []string   // resolvers as host:port, of which the first is used; none: the system's
+	DNS     []string   // resolvers as host:port; only the first is used; none: the system's
 }
 
-// ErrNotModified means that the publisher still has the version at hand.
+// ErrNotModified means that the caller already has the publisher's current version.
 var ErrNotModified = errors.New("the list has not changed")
 
 // RetryError means that the publisher asked for a pause.
@@ -138,7 +138,7 @@ func fetch(ctx context.Context, r Request, stallTimeout time.Duration) (*Source,
 	return source, nil
 }
 
-// validator returns a header, or "" if the database or the next request could not have it.
+// validator returns a header, or "" if it could not be stored or sent in the next request.
 func validator(response *http.Response, name string) string {
 	value := response.Header.Get(name)
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -147,7 +147,7 @@ func validator(response *http.Response, name string) string {
 	return value
 }
 
-// statusError returns the error for a response without a list, without the reason phrase, which may contain anything.
+// statusError returns the error for a response without a list. It omits the reason phrase, which may contain anything.
 func statusError(response *http.Response) error {
 	err := fmt.Errorf("the server responded with status %d", response.StatusCode)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
@@ -197,8 +197,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// checkScheme requires https, because an attacker who can alter the list in transit decides what is blocked. On this
-// machine, http is accepted too. It refuses host names that would garble an error.
+// checkScheme requires https, because an attacker who can alter the list in transit decides what is blocked. It also
+// accepts http to this machine. It refuses host names that would garble an error.
 func checkScheme(at *url.URL) error {
 	addr := net.ParseIP(at.Hostname())
 	switch {

@@ -22,7 +22,7 @@ const (
 	maxToken   = 1 << 20 // bytes
 	maxDepth   = 32
 	maxMembers = 256
-	maxObject  = 256 << 10 // bytes of all values but joined arrays
+	maxObject  = 256 << 10 // bytes of all values except joined arrays
 	maxJoined  = 256       // bytes of a name, and of one joined array
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 // eachLine calls fn for every line with its number, starting at 1, and comment for comments. It skips empty lines, and
-// takes lines longer than maxLine as malformed.
+// treats lines longer than maxLine as malformed.
 func eachLine(in *bufio.Reader, take func(item) error, comment func(line string),
 	fn func(number int64, line string) error) error {
 	for number := int64(1); ; number++ {

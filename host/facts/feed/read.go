@@ -46,7 +46,7 @@ type Options struct {
 	Now      func() time.Time // decides which indicators have expired; nil means time.Now
 }
 
-// MalformedItem is a line that could not be read, or an item of a JSON document.
+// MalformedItem is a line, or an item of a JSON document, that could not be read.
 type MalformedItem struct {
 	Line   int64  `json:"line"` // starting at 1; in JSON documents the number of the item
 	Text   string `json:"text"`
@@ -292,7 +292,7 @@ func cutPage(text string) (host string, page bool) {
 	return text[:start+end], rest != "/" && rest != "#"
 }
 
-// isAddress reports whether text is an IP address or network, also with a port or in a URL.
+// isAddress reports whether text is an IP address or network, including one with a port or in a URL.
 func isAddress(text string) bool {
 	if _, rest, found := strings.Cut(text, "://"); found {
 		text = rest

@@ -27,7 +27,7 @@ type Subscription struct {
 
 	Every        time.Duration `json:"-"`
 	FreshFor     time.Duration `json:"-"` // how long the content is fresh after the publisher confirmed it
-	ExpiresAfter time.Duration `json:"-"` // how long it applies
+	ExpiresAfter time.Duration `json:"-"` // how long the content applies after that
 
 	NextFetchAt  time.Time  `json:"next_fetch_at"`
 	ConfirmedAt  *time.Time `json:"confirmed_at"` // when the content was last fetched or found unchanged
@@ -47,7 +47,7 @@ type State string
 const (
 	Waiting State = "waiting" // not fetched yet
 	Current State = "current"
-	Failing State = "failing" // the last fetch failed, but the content is fresh, or none came yet
+	Failing State = "failing" // the last fetch failed; the content is still fresh, or was never fetched
 	Held    State = "held"    // a version of an unusual size is held back
 	Stale   State = "stale"   // not confirmed for so long that the content is out of date
 	Expired State = "expired" // the content no longer applies
@@ -130,22 +130,22 @@ type Subscriptions interface {
 	// does.
 	ImportSubscribed(ctx context.Context, c *Claim, format Format, version Validators,
 		next func() ([]Entry, error)) (Change, error)
-	// ConfirmSubscribed records that the publisher still has the version at hand, and ends the claim.
+	// ConfirmSubscribed records that the stored version is still current, and ends the claim.
 	ConfirmSubscribed(ctx context.Context, c *Claim) error
 	// FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is
-	// held back, or 0. It is not a failure of the publisher.
+	// held back, which does not count as a failure of the publisher, or 0.
 	FailSubscribed(ctx context.Context, c *Claim, reason string, held int, retry time.Duration) error
 	// ReleaseSubscription ends the claim. The subscription stays due.
 	ReleaseSubscription(ctx context.Context, c *Claim) error
 }
 
-// ErrClaimLost means that a claim ended before its result was stored: its time was over, or the subscription was
-// changed. Nothing was changed.
+// ErrClaimLost means that a claim ended before its result was stored: it expired, or the subscription was changed.
+// Nothing was stored.
 var ErrClaimLost = errors.New("another process has taken over the subscription, or it was changed")
 
 // Times of a subscriber.
 const (
-	ClaimLease   = 15 * time.Minute // of one fetch, which ends before
+	ClaimLease   = 15 * time.Minute // of one fetch, which is stopped earlier
 	claimMargin  = time.Minute
 	pollInterval = 30 * time.Second
 	firstRetry   = 5 * time.Minute // doubled after each failure, up to the interval of the subscription
@@ -170,7 +170,7 @@ type Subscriber struct {
 type Result struct {
 	Change
 	Report    Report
-	Unchanged bool // the publisher still has the version at hand
+	Unchanged bool // the stored version is still current
 }
 
 // Run fetches until ctx ends.
@@ -227,7 +227,7 @@ func (s *Subscriber) observe(ctx context.Context) error {
 	return nil
 }
 
-// Degraded lists the problems of subscriptions, a sentence each.
+// Degraded lists the problems of subscriptions, one sentence for each.
 func (s *Subscriber) Degraded() []string {
 	if p := s.problems.Load(); p != nil {
 		return *p

@@ -47,8 +47,8 @@ var (
 	refusal = netip.MustParseAddr("127.0.0.1")
 )
 
-// lookUp returns "zone=answer" if the list contains name, a domain or a reversed address, and "" otherwise. An answer
-// with an error code, or of a list that lists its control name, which must never be listed, counts as none.
+// lookUp returns "zone=answer" if the list contains name, a domain or a reversed address, and "" otherwise. It fails if
+// the answer is an error code, or if the list contains its control name, which must never be listed.
 func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	control := "1.0.0.127" // RFC 5782 section 5: never listed
 	if l.Domains {

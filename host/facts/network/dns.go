@@ -21,12 +21,12 @@ import (
 
 // Resolver answers DNS questions. *resolver.Resolver implements it.
 type Resolver interface {
-	// Lookup returns when ctx ends at the latest. An error means that nothing is known; a missing name is an answer.
+	// Lookup returns no later than ctx ends. An error means that nothing is known; a missing name is an answer.
 	Lookup(ctx context.Context, q resolver.Question) (resolver.Answer, error)
 }
 
-// known is like Lookup, but fails if the servers could not resolve the name: then its records are unknown. That its
-// signatures are wrong is an answer.
+// known is like Lookup, but fails if the servers could not resolve the name: then its records are unknown. Failed
+// DNSSEC validation is an answer.
 func known(ctx context.Context, r Resolver, name string, t resolver.Type) (resolver.Answer, error) {
 	q := resolver.Question{Name: name, Type: t}
 	a, err := r.Lookup(ctx, q)
@@ -39,7 +39,7 @@ func known(ctx context.Context, r Resolver, name string, t resolver.Type) (resol
 // DNS is the source "dns".
 type DNS struct {
 	resolver Resolver
-	label    string // of a name that no zone has unless it has a wildcard
+	label    string // of a name that exists only in zones with a wildcard
 }
 
 var _ facts.Source = DNS{}
@@ -161,7 +161,7 @@ func wantsAny(wants func(string) bool, facts ...string) bool {
 	return slices.ContainsFunc(facts, wants)
 }
 
-// group runs lookups concurrently. Each ends with its context.
+// group runs lookups concurrently. Each ends when its context ends.
 type group[T any] struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -192,7 +192,7 @@ func (g *group[T]) wait() ([]T, error) {
 	return g.results, facts.Join(g.errs...)
 }
 
-// wanted waits for lookups and returns the wanted facts of all.
+// wanted waits for all lookups and returns their wanted facts.
 func wanted(lookUps *group[entity.Facts], wants func(string) bool) (entity.Facts, error) {
 	all, err := lookUps.wait()
 	found := entity.Facts{}
@@ -242,7 +242,7 @@ func dnssec(a resolver.Answer) entity.Facts {
 	return entity.Facts{"dns.dnssec": value}
 }
 
-// wildcard reads the answer for a name that the owner cannot foresee.
+// wildcard reads the answer for a random name, which exists only with a wildcard.
 func wildcard(a resolver.Answer) entity.Facts {
 	switch a.Status {
 	case resolver.ServFail:

@@ -115,7 +115,7 @@ func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Fact
 	return entity.Facts{"dns.dmarc": verdict}, nil
 }
 
-// readDMARC returns the request of the DMARC policy among texts: the value of the first of tags that the policy has.
+// readDMARC returns what the DMARC policy among texts requests: the value of the first of tags that the policy has.
 func readDMARC(texts []string, tags ...string) string {
 	policy, n := "", 0
 	for _, text := range texts {

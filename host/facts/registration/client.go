@@ -175,9 +175,9 @@ func (c *client) fetch(ctx context.Context, server, domain string) (Record, erro
 	return r, nil
 }
 
-// refusal returns why the last HTTP request of a query failed, for the log, and for how long not to query a server that
-// refused it (RFC 7480 section 5.5): its Retry-After header (RFC 9110 section 10.2.3) between minPause and maxPause.
-// The time is 0 if the server did not refuse.
+// refusal returns why the last HTTP request of a query failed, for the log, and how long to pause if the server refused
+// it (RFC 7480 section 5.5): its Retry-After header (RFC 9110 section 10.2.3) between minPause and maxPause. The time
+// is 0 if the server did not refuse.
 func (c *client) refusal(r *rdap.Response) (wait time.Duration, reason error) {
 	if r == nil || len(r.HTTP) == 0 {
 		return 0, nil

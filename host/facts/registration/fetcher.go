@@ -16,7 +16,7 @@ const (
 	queriesPerSecond = 1
 	burst            = 2
 
-	// Accounts share both as admission.Shares says.
+	// Accounts share both; see admission.Shares.
 	maxPending = 4096 // domains queued or being fetched, for all servers
 	maxQueue   = 512  // domains queued for one server
 
@@ -24,8 +24,8 @@ const (
 	storeTimeout = 5 * time.Second
 )
 
-// fetcher queries registries in the background. Each server has its own lane, so that a slow server delays no other. A
-// lane has a goroutine only while its queue is not empty.
+// fetcher queries registries in the background. Each server has its own lane, so that a slow server does not delay
+// others. A lane has a goroutine only while its queue is not empty.
 type fetcher struct {
 	client *client
 	source *Source
@@ -40,7 +40,7 @@ type fetcher struct {
 	running sync.WaitGroup
 }
 
-// lane is the queue of one server. A new domain is first in the lane of the server "", which determines its server.
+// lane is the queue of one server. A new domain starts in the lane of the server "", which determines its server.
 type lane struct {
 	server  string
 	limiter *rate.Limiter
@@ -48,11 +48,11 @@ type lane struct {
 	queues  map[string][]query // by account; none is empty
 	turns   []string           // the accounts with queues, the next one first
 	working bool               // the lane's goroutine is running
-	resume  time.Time          // no queries before; used by the lane's goroutine only
+	resume  time.Time          // no queries before this time; used only by the lane's goroutine
 }
 
-// asked is a domain that an account asked for. Others may ask for it too: it is fetched when the first of them has its
-// turn, so nobody waits for another's queue.
+// asked is a domain that an account asked for. If several accounts ask for it, it is fetched at the first of their
+// turns, so no account waits for another's queue.
 type asked struct{ account, domain string }
 
 // query is a queued domain.
@@ -77,8 +77,8 @@ func (f *fetcher) close() {
 	f.running.Wait()
 }
 
-// enqueue queues domain for an account, unless it is pending for it already. If the account has too many pending ones,
-// it does nothing: a later check will enqueue it.
+// enqueue queues domain for an account, unless it is pending for it already. If the account has too many pending
+// domains, it does nothing: a later check will enqueue it.
 func (f *fetcher) enqueue(account, domain string) {
 	a := asked{account, domain}
 	f.mu.Lock()
@@ -92,7 +92,7 @@ func (f *fetcher) enqueue(account, domain string) {
 	}
 }
 
-// finish forgets that a domain is pending. The caller holds f.mu.
+// finish removes a domain from the pending ones and releases its slot. The caller holds f.mu.
 func (f *fetcher) finish(a asked) {
 	f.pending[a]()
 	delete(f.pending, a)
@@ -125,8 +125,8 @@ func (f *fetcher) push(server string, a asked) {
 	}
 }
 
-// next removes the domain whose turn it is. Accounts take turns, so an account's first domain waits for at most one of
-// each other account. The caller holds the fetcher's mu.
+// next removes the domain whose turn it is. Accounts take turns, so an account's first domain waits for at most one
+// domain of each other account. The caller holds the fetcher's mu.
 func (l *lane) next() query {
 	account := l.turns[0]
 	l.turns = l.turns[1:]
@@ -162,8 +162,8 @@ func (f *fetcher) drain(l *lane) {
 	}
 }
 
-// previous returns the stored record of domain, if there is one, and whether the registry must be asked. It caches one
-// that another host has fetched.
+// previous returns the stored record of domain, if there is one, and whether the registry must be asked. It caches a
+// record that another host has fetched.
 func (f *fetcher) previous(domain string) (r Record, ok, due bool) {
 	ctx, cancel := context.WithTimeout(f.base, storeTimeout)
 	defer cancel()

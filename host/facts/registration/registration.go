@@ -130,8 +130,8 @@ var table = []entity.Fact{
 		"separated by spaces"),
 }
 
-// Recall implements facts.Memory. It knows the facts if the record is in the cache and not due: only Observe learns the
-// account for which a domain is queued.
+// Recall implements facts.Memory. It knows the facts if the record is in the cache and not due. Otherwise the domain
+// may have to be queued, for an account that only Observe learns.
 func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
 	domain, ok := registeredDomain(e, wants)
 	if !ok {
@@ -146,7 +146,7 @@ func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts,
 }
 
 // Observe implements facts.Source. It never waits for a registry: if a record is missing or due for a refresh, it
-// queues the domain for the fetcher. Reading the stored record must succeed, because that depends only on this host.
+// queues the domain for the fetcher. It fails if the stored record cannot be read: that depends only on this host.
 func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	domain, ok := registeredDomain(e, wants)
 	if !ok {
@@ -168,14 +168,14 @@ func (s *Source) isDue(r Record, ok bool) bool { return !ok || !s.now().Before(r
 // registeredDomain returns the domain whose registration the wanted facts are about, and whether there is one.
 func registeredDomain(e entity.Entity, wants func(string) bool) (string, bool) {
 	domain := e.Facts["domain.registrable"]
-	// Names under private suffixes are given out by the suffix's owner. Registries do not know them.
+	// Names under private suffixes are assigned by the suffix's owner. Registries do not know them.
 	ok := domain != "" && e.Facts["domain.suffix_kind"] == "icann" &&
 		slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) })
 	return domain, ok
 }
 
-// report returns the wanted facts of a domain's record, if there is one. A domain that could not be queued is pending
-// too, because a later check queues it; ErrUnanswered would count it as a failure of the registries.
+// report returns the wanted facts of a domain's record, if there is one. A domain that could not be queued counts as
+// pending too, because a later check queues it; ErrUnanswered would count it as a failure of the registries.
 func (s *Source) report(r Record, ok bool, wants func(string) bool) (entity.Facts, error) {
 	if !ok {
 		return nil, facts.ErrPending
@@ -224,7 +224,7 @@ func (s *Source) save(ctx context.Context, domain string, r Record) {
 	}
 }
 
-// facts returns the facts of the record at the given time; those that are not known are empty or missing.
+// facts returns the facts of the record at the given time; unknown facts are empty or missing.
 func (r Record) facts(now time.Time) entity.Facts {
 	switch r.Outcome {
 	case Absent:

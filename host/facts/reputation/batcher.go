@@ -9,16 +9,16 @@ import (
 	"assay/host/access/admission"
 )
 
-// batcher combines concurrent queries into batches, of which two run at once. A holder has queries in one of them at a
-// time; those that come meanwhile wait for the next one. Holders take turns, so that slow queries of one delay others
-// little. An idle batcher runs a query at once; a busy one sends as few batches as possible.
+// batcher combines concurrent queries into batches, and runs up to two at once. Only one of them has queries of the
+// same holder; later queries of that holder wait for the next batch. Holders take turns, so that slow queries of one
+// hardly delay the others. An idle batcher runs a query at once; a busy one sends as few batches as possible.
 type batcher[Q, R any] struct {
 	run      func(ctx context.Context, queries []Q) ([]R, error) // returns one result per query, in order
 	maxBatch int                                                 // queries in one batch
 
 	mu      sync.Mutex
-	waiting map[string][]*pending[Q, R] // by holder, also those in a batch that runs
-	turns   []string                    // of holders that wait and are in no batch that runs
+	waiting map[string][]*pending[Q, R] // by holder; a holder in a running batch has an entry, perhaps empty
+	turns   []string                    // waiting holders that are not in a running batch
 	running int                         // batches
 }
 
@@ -58,7 +58,7 @@ func (b *batcher[Q, R]) get(ctx context.Context, query Q) (R, error) {
 	}
 }
 
-// drain runs batches until no holder has a turn.
+// drain runs batches until no holder is waiting for a turn.
 func (b *batcher[Q, R]) drain() {
 	for batch, holders := b.take(nil); holders != nil; batch, holders = b.take(holders) {
 		if len(batch) > 0 {
@@ -67,8 +67,8 @@ func (b *batcher[Q, R]) drain() {
 	}
 }
 
-// take removes the next batch from the queues, without the queries whose caller has left, after a batch of the holders
-// that were served. It returns no holders when none has a turn, and then drain must end.
+// take removes the next batch from the queues, and drops queries whose caller has left. served are the holders of the
+// previous batch. If no holder is waiting for a turn, take returns none, and drain must end.
 func (b *batcher[Q, R]) take(served []string) (batch []*pending[Q, R], holders []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *batcher[Q, R]) take(served []string) (batch []*pending[Q, R], holders [
 		}
 	}
 	share := b.maxBatch
-	if b.running > 1 || len(b.turns) > 1 { // others wait, or may soon
+	if b.running > 1 || len(b.turns) > 1 { // other holders are waiting, or may be soon
 		share = max(1, share/8)
 	}
 	for len(b.turns) > 0 && len(batch) < b.maxBatch {
@@ -110,7 +110,7 @@ func (b *batcher[Q, R]) complete(batch []*pending[Q, R]) {
 	}
 }
 
-// runBatch runs one batch under its own deadline, because those of the callers differ.
+// runBatch runs one batch under its own deadline, because the callers' deadlines differ.
 func (b *batcher[Q, R]) runBatch(queries []Q) (results []R, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()

@@ -27,8 +27,8 @@ var (
 	_ facts.Memory = (*Feed)(nil)
 )
 
-// NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported, which
-// must have been so within the last seconds (see Similar.NoLists).
+// NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported, a
+// finding that must be at most seconds old (see Similar.NoLists).
 func NewFeed(s Store, noLists func() bool) *Feed {
 	f := &Feed{noLists: noLists, now: time.Now}
 	f.listings.maxBatch = 256
@@ -184,9 +184,9 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 type matched struct {
 	lists    []string
 	match    string
-	category string // the one that most lists name, in a tie the first by name; disposable only if all do
+	category string // named by most lists, in a tie the first by name; disposable only if all name it
 	since    time.Time
-	fresh    bool // at least one of the lists, likewise
+	fresh    bool // at least one of the lists is fresh
 }
 
 func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) {
@@ -209,7 +209,7 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 		return m
 	}
 	m.match = matchOrder[best]
-	nearest := map[string]Listing{} // of each list, the entry for the name that is nearest to the entity's
+	nearest := map[string]Listing{} // for each list, its entry for the name nearest to the entity's
 	for _, l := range listings {
 		if rank(l) != best {
 			continue
@@ -225,7 +225,7 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 			m.since = l.FirstSeen
 		}
 	}
-	// Disposable mail scores least, and must not hide what another list says.
+	// Disposable mail scores least, so it must not hide another list's category.
 	others := maps.Clone(nearest)
 	maps.DeleteFunc(others, func(_ string, l Listing) bool { return l.Category == string(sdk.Disposable) })
 	if len(others) == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // Graph is the source "graph": aggregates over the checks of all customers. Its facts cover at least three customers
-// and are rounded, so that a single additional check is not visible. Those about the caller's own account are exact and
-// tell it nothing about others.
+// and are rounded, so that a single additional check is not visible. Facts about the caller's own account are exact and
+// reveal nothing about others.
 type Graph struct {
 	aggregates batcher[Subject, Aggregate]
 	now        func() time.Time

@@ -77,7 +77,7 @@ const maxTolerance = 3
 const wholeForm = 0xff
 
 // A segment that many names share is weak evidence, and each posting costs a comparison. Larger buckets are skipped,
-// and a search ends after maxCandidates postings. It can only miss names that consist of common segments.
+// and a search ends after maxCandidates postings. This can only miss names that consist of common segments.
 const (
 	maxBucket     = 512
 	maxCandidates = 2048
@@ -169,7 +169,7 @@ func (x *nameIndex) nearest(f form) (best nameMatch, ok bool) {
 		return nameMatch{entry: entry, length: len(f)}, true
 	}
 	s := search{index: x, form: f, letters: letterSet(f), limit: maxTolerance}
-	n := len(f) // the likeliest lengths are the first
+	n := len(f) // the likeliest lengths come first
 	for _, length := range [2*maxTolerance + 1]int{n, n + 1, n - 1, n + 2, n - 2, n + 3, n - 3} {
 		if !s.searchLength(length) {
 			break
@@ -190,8 +190,8 @@ type search struct {
 	ok         bool
 }
 
-// searchLength searches the entries of one length. It reports whether to continue with other lengths: not when the
-// result cannot improve, nor after maxCandidates.
+// searchLength searches the entries of one length. It reports whether to continue with other lengths: false if the
+// result cannot improve, or after maxCandidates.
 func (s *search) searchLength(length int) bool {
 	x, f, cuts := s.index, s.form, tolerance(length)
 	longer := len(f) - length
@@ -220,7 +220,7 @@ func (s *search) searchLength(length int) bool {
 	return true
 }
 
-// compare compares the form with one entry. It reports whether a later entry could be nearer still.
+// compare compares the form with one entry. It reports whether a later entry could be nearer.
 func (s *search) compare(p posting, length, cuts int) bool {
 	limit := min(s.limit, cuts)
 	if bits.OnesCount32(s.letters^p.letters) > 2*limit {
@@ -248,7 +248,7 @@ func segmentHash(length, number int, text string) uint32 {
 // formHash hashes a whole form. The probability that a name collides with one of a million others is 10^6 / 2^64.
 func formHash(f form) uint64 { return mix(0, string(f)) }
 
-// mix folds text into h. It need not resist deliberate collisions: one costs a comparison or hides a name.
+// mix folds text into h. It need not resist deliberate collisions, which only cost a comparison or hide a name.
 func mix(h uint64, text string) uint64 {
 	for i := range len(text) {
 		h = bits.RotateLeft64(h^uint64(text[i]), 27) * 0x9E3779B97F4A7C15

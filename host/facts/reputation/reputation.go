@@ -66,9 +66,9 @@ type Aggregate struct {
 	Customers    int       // customers that checked the subject within the last 90 days
 	Seen         float64   // their checks, at most 10 per customer, halved every 30 days
 	BlockedShare float64   // 0 to 1: share of their checks blocked on first-hand evidence, or reported as fraud
-	Reported     float64   // 0 to 1: the part of BlockedShare of those who reported fraud
+	Reported     float64   // 0 to 1: the part of BlockedShare that comes from fraud reports
 	Since        time.Time // when the third customer first checked it
-	Hour, Day    int       // their checks in the last hour and day, at most 10 per customer, if three made some
+	Hour, Day    int       // their checks in the last hour and day, at most 10 per customer; 0 below three customers
 
 	Own History // the caller's own checks
 

@@ -26,13 +26,13 @@ type Similar struct {
 	hints   chan struct{}
 	poll    time.Duration
 	lists   atomic.Pointer[[]*indexedList] // by name; nil until the lists have been loaded once
-	noLists atomic.Pointer[time.Time]      // when Load saw no list at all; nil if it saw one
+	noLists atomic.Pointer[time.Time]      // when Load last found no list at all; nil if it found one
 	failing atomic.Pointer[failure]        // of the last Load; nil if it succeeded
 }
 
 // failure is a series of failed loads.
 type failure struct {
-	since time.Time // the first one
+	since time.Time // of the first one
 	err   error     // of the last one
 }
 
@@ -54,8 +54,8 @@ const (
 	pollInterval = time.Second // polling finds changes even if a hint is lost
 	pageSize     = 20_000      // names to read in one query
 
-	// noListsFor is how long Load's finding that there are no lists counts: a list that another host imports is found
-	// after this time at the latest, even if this host cannot load it.
+	// noListsFor is how long Load's finding that there are no lists counts. A list that another host imports has an
+	// effect within this time, even if this host cannot load it.
 	noListsFor = 3 * pollInterval
 	// maxFailing is how long the last loaded lists are used while loading newer ones fails.
 	maxFailing = 30 * time.Second
@@ -63,7 +63,7 @@ const (
 	loadTimeout = 10 * time.Second
 )
 
-// minMailbox is the length of the shortest form of a mailbox that is compared. Most shorter ones are personal names.
+// minMailbox is the minimum length of a mailbox's form that is compared. Most shorter ones are personal names.
 const minMailbox = 12
 
 // errNotLoaded means that the lists have not been loaded yet.
@@ -96,7 +96,7 @@ var similarTable = []entity.Fact{
 }
 
 // NoLists reports whether Load has just found that no list, bad or good, was imported. If Load has not run for a while,
-// there may be lists.
+// NoLists returns false.
 func (s *Similar) NoLists() bool {
 	seen := s.noLists.Load()
 	return seen != nil && s.now().Sub(*seen) < noListsFor

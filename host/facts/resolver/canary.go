@@ -13,8 +13,8 @@ import (
 // ErrUntrusted means that every configured server gives false answers, so none is used.
 var ErrUntrusted = fmt.Errorf("%w truthfully: the servers give false answers", ErrUnanswered)
 
-// trust is the set of servers whose answers are used. It is immutable. Answers are only used under the trust that they
-// were received under, so that a lie is not served from the cache.
+// trust is the set of servers whose answers are used. It is immutable. A cached answer is used only under the trust
+// that it was received under, so that the cache does not serve a lie.
 type trust struct {
 	servers  []string
 	problems []string // for each configured server, a sentence about why it is excluded, or ""
@@ -25,7 +25,7 @@ type trust struct {
 var (
 	// existing names have the records of the type. RFC 8880 fixes the first; the second is the largest registry.
 	existing = []Question{{"ipv4only.arpa.", A}, {"com.", NS}}
-	// Below these zones nothing exists: the first is reserved for that (RFC 6761 section 6.4). Servers that redirect
+	// Nothing exists below these zones: the first is reserved for that (RFC 6761 section 6.4). Servers that redirect
 	// typing errors may exempt it, but not the second, which is reserved for documentation (section 6.5).
 	empty = []string{"invalid.", "example.com."}
 )
@@ -47,7 +47,7 @@ func (r *Resolver) Verify(ctx context.Context) {
 			next.servers = append(next.servers, server)
 		}
 	}
-	if !slices.Equal(next.problems, before.problems) { // an equal trust would only empty the cache
+	if !slices.Equal(next.problems, before.problems) { // replacing trust with an equal one would only empty the cache
 		r.trust.Store(next)
 	}
 }
@@ -57,8 +57,8 @@ func (r *Resolver) Problems() []string {
 	return slices.DeleteFunc(slices.Clone(r.trust.Load().problems), func(s string) bool { return s == "" })
 }
 
-// verify returns the sentence for a server that gives false answers, or "". It returns before if the answers prove
-// neither.
+// verify returns the sentence for a server that gives false answers, or "". If the answers prove neither, it returns
+// before.
 func (r *Resolver) verify(ctx context.Context, server, before string) string {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeInterval)
 	defer cancel()

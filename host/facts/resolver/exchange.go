@@ -32,8 +32,8 @@ var (
 )
 
 // exchange sends a query, retries it once after RetryAfter or after a failure, and returns the first conclusive
-// response. If there is none, it returns the first response, or an error if there was no response at all.
-// f learns when the first query was sent.
+// response. If there is none, it returns the first response, or an error if there was no response at all. It records in
+// f when the first query was sent.
 func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7). It calls sent for each query, and without a connection before it sends one after a response.
+// (RFC 6891 section 7). It calls sent with the connection of each query, and with nil before repeating one.
 func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes

@@ -15,7 +15,7 @@ var ErrUnresponsive = fmt.Errorf("%w: no server responds to probes", ErrUnanswer
 // do not prove it: anyone can submit names whose authoritative servers hang. After timeoutsToProbe consecutive timeouts
 // the servers are therefore asked for the name servers of the root, which every recursive resolver knows.
 type health struct {
-	timeouts atomic.Int32 // lookups since the last response whose servers had their time and did not answer
+	timeouts atomic.Int32 // lookups since the last response that no server answered in time
 	down     atomic.Bool
 	probing  atomic.Bool
 }

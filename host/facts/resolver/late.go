@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lateness is how long this host may delay a query or a timer. If a server had even less time than that, this host was
-// busy and the server does not count as silent.
+// lateness is how long this host may delay a query or a timer. After a longer delay, this host was too busy, and the
+// server does not count as silent.
 const lateness = 5 * time.Millisecond
 
 // recordSent returns a function that records that an attempt's packet was sent through a socket. due is when a retry
@@ -46,7 +46,7 @@ func (f *flight) unread() (found bool) {
 }
 
 // late reports whether this host delayed a query that a caller has waited for since began: it was sent late, the wait
-// ended late or, if a packet follows a response, this host may have been late to read that.
+// ended late or, if a packet followed a response, this host may have read that response late.
 func (r *Resolver) late(f *flight, began time.Time, patience time.Duration) bool {
 	sent, stalled := f.sent.Load(), r.stalled.Load()
 	return sent == nil || sent.Sub(began) > lateness || r.cfg.Now().Sub(began) > patience+lateness ||

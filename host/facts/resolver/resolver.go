@@ -1,6 +1,6 @@
 // Package resolver is a caching DNS stub resolver that does not trust its servers: it matches each response to its
-// query, and bounds and cleans the answer. It is the only package that uses miekg/dns; what an answer says about an
-// entity is decided in package network.
+// query, and bounds and cleans the answer. It is the only package that uses miekg/dns; package network decides what an
+// answer says about an entity.
 package resolver
 
 import (
@@ -65,7 +65,7 @@ type Config struct {
 const (
 	cacheEntries = 200_000
 	cacheBytes   = 64 << 20
-	maxInFlight  = 2048 // queries, which accounts share as admission.Shares says
+	maxInFlight  = 2048 // queries; accounts share them, see admission.Shares
 
 	minTTL         = 30 * time.Second // shorter TTLs would cause a query for nearly every check of a popular name
 	maxTTL         = time.Hour
@@ -82,7 +82,7 @@ var (
 	ErrUnanswered = errors.New("no DNS server answered")
 	// ErrLate means that this host was too busy to tell whether a server would have answered in time.
 	ErrLate = errors.New("this host was too busy to ask a DNS server in time")
-	// ErrBusy means that the caller's share of the concurrent queries is used up, or all of them.
+	// ErrBusy means that all concurrent queries, or the caller's share of them, are in use.
 	ErrBusy = errors.New("too many DNS queries are in progress")
 	// ErrClosed means that the resolver was closed.
 	ErrClosed = errors.New("the DNS resolver is closed")
@@ -98,8 +98,8 @@ type Resolver struct {
 
 	base context.Context // ends when the resolver is closed
 	stop context.CancelFunc
-	// mu guards flights and closed. running grows from zero only while mu is held and closed is false, so Close misses
-	// nothing.
+	// mu guards flights and closed. running grows from zero only while mu is held and closed is false, so Close waits
+	// for every query.
 	mu      sync.Mutex
 	flights map[Question]*flight
 	closed  bool
@@ -176,8 +176,8 @@ func SystemServers() []string {
 	return servers
 }
 
-// Lookup returns the answer to a question from the cache or from a server. An expired answer never replaces one: hosts
-// would decide by what they knew before. It returns no later than ctx ends. An error that wraps ErrUnanswered means
+// Lookup returns the answer to a question from the cache or from a server. It never returns an expired answer, so that
+// decisions do not depend on a host's past. It returns no later than ctx ends. An error that wraps ErrUnanswered means
 // that the servers are to blame; any other error is this host's. A name or record that does not exist is an answer.
 func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
@@ -242,7 +242,7 @@ func (r *Resolver) cached(q Question, trust *trust, now time.Time) (entry, bool)
 	return e, ok && e.trust == trust && now.Before(e.expires)
 }
 
-// join returns the query in progress for a question, or starts one in a slot of holder's. The query keeps its slot
+// join returns the query in progress for a question, or starts one in one of holder's slots. The query keeps its slot
 // until it ends, because callers do not wait for slow ones.
 func (r *Resolver) join(holder string, q Question, trust *trust) (*flight, error) {
 	r.mu.Lock()

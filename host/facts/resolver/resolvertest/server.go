@@ -34,7 +34,7 @@ const wellKnown = `
 
 // Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Names without
 // records in or below them are NXDOMAIN unless a wildcard covers them, and missing types of other names NODATA. Both
-// have an SOA record that allows negative caching for a minute. The names by which a resolver recognises an honest
+// have an SOA record that allows negative caching for a minute. The names that a resolver uses to recognise an honest
 // server exist.
 func Start(t testing.TB, zone string) *Server {
 	t.Helper()
