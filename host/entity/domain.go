@@ -105,7 +105,7 @@ func readName(host string, facts Facts) (string, error) {
 	if err := refusePunctuation(host); err != nil {
 		return "", err
 	}
-	host = strings.ReplaceAll(host, "ẞ", "ß") // as UTS 46 maps it since revision 31, which package idna predates
+	host = strings.ReplaceAll(host, "ẞ", "ß") // as in UTS 46 since revision 31; package idna is older
 	ascii, err := lookup.ToASCII(host)
 	if err != nil {
 		return "", refuse("is not a valid internationalised domain name (IDNA2008, UTS 46)")

@@ -110,8 +110,8 @@ func readMailDomain(host string, facts Facts) (string, error) {
 	return ascii, nil
 }
 
-// looseDots are the domains of mobile networks in Japan that gave out mailboxes with dots in a row and at the end. They
-// deliver to them with and without quotes.
+// looseDots are the domains of mobile networks in Japan that issued mailboxes with dots in a row and at the end. They
+// deliver mail for them with and without quotes.
 var looseDots = map[string]bool{"docomo.ne.jp": true, "ezweb.ne.jp": true, "au.com": true}
 
 // readLocal returns the mailbox of a local part: a dot-atom unchanged, and the content of a quoted string without
@@ -149,7 +149,7 @@ func isVisible(r rune) bool {
 		r == '\u200c' || r == '\u200d'
 }
 
-// brailleBlank is a symbol without a dot.
+// brailleBlank is a Braille pattern without dots, which looks like a space.
 const brailleBlank = '\u2800'
 
 // checkDotAtom checks that s is a dot-atom-text (RFC 5322 section 3.2.3), which may contain non-ASCII characters (RFC

@@ -115,7 +115,7 @@ func Parse(t Type, raw, country string) (Entity, error) {
 	return Entity{Type: t, Value: facts["entity.value"], Facts: facts}, nil
 }
 
-// mostFacts is how many facts most entities have at most.
+// mostFacts is the maximum number of facts that most entities have.
 const mostFacts = 14
 
 // clean trims ASCII white space and refuses characters that no entity can contain. Its result is short, valid UTF-8.

@@ -24,7 +24,7 @@ const (
 // String returns the kind's name in sdk/ABI.md.
 func (k Kind) String() string { return [...]string{"text", "yes/no", "number", "list"}[k] }
 
-// TextFact describes a text of at most so many bytes.
+// TextFact describes a text of at most the given number of bytes.
 func TextFact(name string, bytes int, example, format string) Fact {
 	return Fact{name, Text, format, example, bytes}
 }
@@ -35,7 +35,7 @@ func YesNoFact(name, example, format string) Fact { return Fact{name, YesNo, for
 // NumberFact describes a whole number of at most nine digits.
 func NumberFact(name, example, format string) Fact { return Fact{name, Number, format, example, 9} }
 
-// ListFact describes a list of at most so many bytes.
+// ListFact describes a list of at most the given number of bytes.
 func ListFact(name string, bytes int, example, format string) Fact {
 	return Fact{name, List, format, example, bytes}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// The groups of entities that share a parent. The functions below normalise what people enter for one; their errors
+// The groups of entities that share a parent. The functions below normalise what people enter for a group; their errors
 // are of type *InvalidError, with the group's name as the field.
 const (
 	RegistrableField = "registrable_domain"
@@ -125,8 +125,8 @@ func bankOf(raw string) (string, error) {
 	return code, nil
 }
 
-// Groups returns the results of the functions above for the groups that e belongs to: its registrable domain, the
-// number whose first digits are a range, and its bank. They are "" where e has none.
+// Groups returns the groups that e belongs to, in the form that the functions above return: its registrable domain and
+// its bank, and for number ranges its whole number. They are "" if e has none.
 func (e Entity) Groups() (registrable, number, bank string) {
 	switch e.Type {
 	case Domain, Email:

@@ -77,7 +77,7 @@ func ibanCode(text string) (string, error) {
 	return strings.TrimPrefix(string(code), "IBAN"), nil
 }
 
-// ibanShaped reports whether code has the form of an IBAN, whatever its country.
+// ibanShaped reports whether code has the form of an IBAN of any country.
 func ibanShaped(code string) bool {
 	return len(code) >= minIBANBytes && len(code) <= maxIBANBytes &&
 		isCapital(code[0]) && isCapital(code[1]) && isDigit(code[2]) && isDigit(code[3])

@@ -2,7 +2,7 @@ package entity
 
 // nationalCheck verifies the national check digits within a BBAN that fits the country's form. known is false if the
 // country has none or if its algorithm depends on the bank. The Dutch check by 11 is left out, because banks issue
-// numbers that fail it, and that of Iceland's kennitala, which has had no check digit since 18 February 2026.
+// numbers that fail it. So is the check of Iceland's kennitala, which has had no check digit since 18 February 2026.
 func nationalCheck(country, bban string) (holds, known bool) {
 	switch country {
 	case "BE":

@@ -35,7 +35,7 @@ var ibanForms = func() map[string]ibanForm {
 	return forms
 }()
 
-// spanOf reads a span such as 0-4. "-" is the empty one.
+// spanOf reads a span such as 0-4. "-" is the empty span.
 func spanOf(text string) span {
 	from, to, _ := strings.Cut(text, "-")
 	a, _ := strconv.Atoi(from)

@@ -83,7 +83,7 @@ type dial struct {
 	text          string // as written, without extension
 	digits        string // ASCII, without the prefix 00
 	international bool   // began with '+' or 00
-	dialled       bool   // it was 00
+	dialled       bool   // began with 00
 	groups        []int  // lengths of the groups of digits, in order
 }
 
@@ -98,7 +98,7 @@ func (d dial) String() string {
 // keypad has the digit of each letter from A to Z on a telephone (ITU-T E.161 section 3.2).
 const keypad = "22233344455566677778889999"
 
-// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word. Letters
+// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area and then has a word. Letters
 // after more digits are a remark, such as a name.
 const (
 	minBeforeLetters = 3
@@ -214,7 +214,7 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 		return number, false, false
 	}
 	if code != 0 {
-		// Mobile numbers of some countries, with the country's code, are also valid without it as its landlines.
+		// In some countries, a mobile number with the country code but no '+' is also a valid landline number.
 		if len(d.digits) > longNational && strings.HasPrefix(d.digits, strconv.Itoa(code)) {
 			if whole := d.withoutPlus(); whole != nil && isOrdinary(whole) {
 				return whole, false, false
@@ -236,8 +236,8 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 
 // guess reads a national number whose country is unknown. Many plans accept the same digits, so the plan whose format
 // resembles the number most wins: "(800) 253-7078" is North American, "800 25 37 07" is not. Of equally likely plans
-// the first wins; those of the EU come first. otherwiseOrdinary reports that the result is a special number, such as
-// premium rate, but a mobile or fixed line in another plan that is as likely.
+// the first wins; the EU's plans come first. otherwiseOrdinary reports that the result is a special number, such as
+// premium rate, but a mobile or fixed line in another, equally likely plan.
 func (d dial) guess() (best *phonenumbers.PhoneNumber, otherwiseOrdinary bool) {
 	if len(d.digits) > longNational {
 		if number := d.withoutPlus(); number != nil {
@@ -283,7 +283,7 @@ func isOrdinary(number *phonenumbers.PhoneNumber) bool {
 }
 
 // The similarity of a number as written and in a plan's national format, lowest first. The digits differ if only one of
-// the two has a trunk prefix. Digits without separators are at most sameDigits.
+// the two has a trunk prefix. Digits without separators reach at most sameDigits.
 const (
 	otherDigits = iota
 	sameDigits
@@ -366,8 +366,8 @@ func readE164(e164 string) *phonenumbers.PhoneNumber {
 	return nil
 }
 
-// modernForm returns the present form of a mobile number in an earlier one that networks and address books still use,
-// or "": Mexico's with the 1, 01, 044 or 045 that were dropped in 2019, and Brazil's without the ninth digit.
+// modernForm returns the present form of a mobile number in an old form that networks and address books still use, or
+// "": Mexico's with the 1, 01, 044 or 045 that were dropped in 2019, and Brazil's without the ninth digit.
 func modernForm(e164 string) string {
 	for _, old := range []string{"+521", "+5201", "+52044", "+52045"} {
 		if national, found := strings.CutPrefix(e164, old); found && len(national) == 10 {

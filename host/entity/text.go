@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// ValidateText requires a text of people, such as a name, a reason or a note, that lists, pages and terminals can show
-// as it is: at most a number of bytes, UTF-8, not blank, and no character that IsHidden; of controls, a note of several
-// lines may have tabs and line ends. The error is an *InvalidError.
+// ValidateText checks that lists, pages and terminals can show a text of a person, such as a name, reason or note: it
+// is valid UTF-8 of at most limit bytes, not blank, and has no hidden characters (see IsHidden), except tabs and line
+// ends if lines is set. The error is an *InvalidError.
 func ValidateText(field, text string, limit int, lines bool) error {
 	hidden := func(r rune) bool { return IsHidden(r) && !(lines && (r == '\n' || r == '\r' || r == '\t')) }
 	switch {
@@ -28,7 +28,7 @@ func ValidateText(field, text string, limit int, lines bool) error {
 // ulid matches a ULID in Crockford's base 32.
 var ulid = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
-// ValidateID requires the prefix and a ULID of text, which is what the error, an *InvalidError, calls it.
+// ValidateID checks that text is prefix and a ULID. what names such an ID in the error, an *InvalidError.
 func ValidateID(field, text, prefix, what string) error {
 	if id, ok := strings.CutPrefix(text, prefix); !ok || !ulid.MatchString(id) {
 		return &InvalidError{Field: field, Reason: fmt.Sprintf("must be the %s, %s and 26 characters", what, prefix)}
@@ -36,8 +36,8 @@ func ValidateID(field, text, prefix, what string) error {
 	return nil
 }
 
-// IsHidden reports whether a character controls how others are shown: controls, direction marks, line separators and
-// kin. The joiners of scripts and emoji are not among them.
+// IsHidden reports whether a character controls how others are shown, as control characters, direction marks and line
+// separators do. It is false for the joiners of scripts and emoji.
 func IsHidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) && r != nonJoiner && r != joiner
