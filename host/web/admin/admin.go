@@ -45,17 +45,17 @@ func (p Problem) Error() error {
 type Config struct {
 	Metrics  http.Handler     // serves GET /metrics
 	Operator http.Handler     // serves /operator and all paths below; nil: 404
-	Ready    func() []Problem // what keeps the host from answering checks
+	Ready    func() []Problem // problems that keep the host from answering checks
 	Degraded func() []string  // a sentence for each problem that does not keep the host from answering
 	Draining func() bool      // reports whether the host is about to stop
 	Version  string           // returned by GET /healthz
 	Logger   *slog.Logger
 }
 
-// The limits of the server. They also limit what a malicious client can hold open.
+// The limits of the server. They also limit how much a malicious client can hold open.
 const (
 	headTimeout    = 5 * time.Second
-	requestTimeout = 10 * time.Second // reading a request, and writing a response; profiles get their duration more
+	requestTimeout = 10 * time.Second // reading a request, and writing a response; plus the duration of a profile
 	idleTimeout    = 2 * time.Minute  // more than the usual interval of scrapes
 	maxHead        = 16 << 10
 	maxBody        = 16 << 10
@@ -208,7 +208,7 @@ type problem struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// ready responds like the customers' address, but with reasons.
+// ready responds like the customers' endpoint, and adds the reasons.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	r := readiness{Status: "ready", Degraded: s.cfg.Degraded()}
 	for _, p := range s.cfg.Ready() {

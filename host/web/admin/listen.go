@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// Off is the setting with which there is no admin listener.
+// Off is the setting that turns off the admin listener.
 const Off = "off"
 
-// Listen listens on the address of a setting. If it is empty, the address is loopback and the port that follows the
-// customers', or any free port if the customers' port was chosen by the system (anyPort) too. If that port is taken,
-// Listen chooses a free one, and taken says why. With Off, the listener is nil.
+// Listen listens on the address in setting. If it is empty, Listen uses a loopback address with the port after the
+// customers' port, or with any free port if the system chose the customers' port too (anyPort). If that port is taken,
+// Listen chooses a free one, and taken says why. If setting is Off, the listener is nil.
 func Listen(ctx context.Context, setting string, customers net.Addr, anyPort bool) (l net.Listener, taken, err error) {
 	var config net.ListenConfig
 	switch setting {

@@ -11,7 +11,7 @@ import (
 	"assay/host/access/apikey"
 )
 
-// exchange collects what the access log records about one request. It never contains the checked entity, a key, a query
+// exchange collects the access log's data about one request. It never contains the checked entity, a key, a query
 // string or an address.
 type exchange struct {
 	id       string // of the request; see requestHeader
@@ -24,7 +24,7 @@ type exchange struct {
 	ref      string       // of the check or of the internal error
 	cause    error        // of a 5xx
 	timing   *timing      // nil: the client did not ask for it
-	shared   bool         // the client's address is that of a proxy that is not trusted
+	shared   bool         // the client's address is that of an untrusted proxy
 	test     bool         // the key is a test key, so the answer reveals nothing about the host
 	replayed bool         // the answer was kept from an earlier request
 }
@@ -67,7 +67,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	if !s.cfg.Logger.Enabled(context.Background(), level) || errors.Is(x.cause, errDraining) {
 		return // a drain is announced once, and load balancers ask often
 	}
-	// Errors with a reference have a line each, because support looks them up.
+	// Each error with a reference gets a line, because support looks them up.
 	if refused && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
 		return
 	}

@@ -53,7 +53,7 @@ func (s *Server) chainFile(c *fiber.Ctx) error {
 	return s.auditFile(c, chain, path)
 }
 
-// parseChain parses the number of a chain, which has one valid form.
+// parseChain parses the number of a chain, which has only one valid spelling.
 func parseChain(text string) (chain int, ok bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text

@@ -76,9 +76,9 @@ func (s *Server) check(c *fiber.Ctx) error {
 	}))
 }
 
-// checkPublic serves POST /api/check-public. Every check counts against the hourly limit; a request that names none
-// does not. An Authorization header is ignored. All callers without a key are one account, whose checks share the host
-// with others.
+// checkPublic serves POST /api/check-public. Every check counts against the hourly limit; an invalid request does not.
+// An Authorization header is ignored. All callers without a key are one account, which shares the host with other
+// accounts.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	caller := s.cfg.Public.Caller()
 	caller.Network = internet.Network(s.Client(c.Context()))
@@ -114,7 +114,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	return nil
 }
 
-// uncount gives back the use of a check that ended with err, if the client should send it again. It returns err.
+// uncount gives back the use of a check that ended with err if the client should send the check again. It returns err.
 func (s *Server) uncount(ctx *fasthttp.RequestCtx, err error) error {
 	if !refusal.Of(err).Retry() {
 		return err
@@ -139,8 +139,8 @@ func (s *Server) countPublic(work context.Context, ctx *fasthttp.RequestCtx) err
 	})
 }
 
-// admitted calls f with a timeout and the request's caller, unless the host cannot accept more checks of the caller. It
-// refuses a request that no caller could make at the moment before it looks up the key.
+// admitted calls f with a timeout and the request's caller, unless the host cannot accept more checks of the caller.
+// While the host accepts no checks at all, it refuses requests before it looks up the key.
 func (s *Server) admitted(c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error) error {
 	if err := s.cfg.Door.Admits("", 1); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Server) admitted(c *fiber.Ctx, timeout time.Duration, f func(context.Co
 	})
 }
 
-// paced returns the error of a check, for which a rate's refusal is a tooFast.
+// paced returns the error of a check. It turns a rate limit's refusal into a tooFast.
 func paced(err error) error {
 	var rate *admission.RateError
 	if errors.As(err, &rate) {
@@ -162,7 +162,7 @@ func paced(err error) error {
 	return err
 }
 
-// keyed calls f with the deadline of a request's work and its caller.
+// keyed calls f with a context that ends at the request's deadline, and with the caller.
 func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
 	return s.keyedWithin(c, s.cfg.Timeout, f)
 }
@@ -179,7 +179,7 @@ func (s *Server) keyedWithin(c *fiber.Ctx, timeout time.Duration, f func(context
 	}
 	caller.Network = internet.Network(s.Client(c.Context()))
 	x.account, x.test = caller.Account, caller.Limits.Test
-	// First, so that a key that is used elsewhere does not use up the rate of the account.
+	// Checked first, so that a key that is used elsewhere does not use up the rate of the account.
 	if err := s.permit(c.Context(), caller.Limits); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (s *Server) keyedWithin(c *fiber.Ctx, timeout time.Duration, f func(context
 	return f(work, caller)
 }
 
-// pace counts a request of a key, unless it comes too fast or is a check that a used up quota refuses anyway.
+// pace counts a request with a key. It fails if requests come too fast, or if it is a check and the quota is used up.
 func (s *Server) pace(ctx *fasthttp.RequestCtx, caller check.Caller) error {
 	if current(ctx).scope != apikey.ScopeCheck {
 		return s.cfg.Rates.TakeKey(caller)
@@ -215,8 +215,8 @@ func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() e
 	return f()
 }
 
-// inSlot returns what serves a caller's request: ask reads it, and answer, in one of the caller's slots, returns what
-// it is answered with.
+// inSlot returns a function that serves a caller's request. It calls ask to read the request, and answer, in one of the
+// caller's slots, to get the response.
 func inSlot[Q, A any](s *Server, c *fiber.Ctx, ask func() (Q, error),
 	answer func(context.Context, check.Caller, Q) (A, error),
 ) func(context.Context, check.Caller) error {
@@ -293,7 +293,7 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 		var caller check.Caller
 		client := s.Client(ctx)
 		holder := internet.Network(client).String()
-		if before.Account != "" { // no guess, so others who guess in its network do not delay it
+		if before.Account != "" { // not a guess, so guesses from its network must not delay it
 			holder = before.Share()
 		} else if err := s.cfg.Rates.TakeNetwork(client); err != nil {
 			return caller, err
@@ -307,8 +307,8 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	return found.(check.Caller), err
 }
 
-// confirm fails if the caller's key ended while it was remembered. What answers without another statement that looks at
-// the key calls it, so that no answer follows a revocation.
+// confirm fails if the caller's key ended while it was remembered. Handlers that do not check the key in another
+// statement call it, so that a revoked key gets no answer.
 func (s *Server) confirm(work context.Context, caller check.Caller) error {
 	if s.recall == nil {
 		return nil

@@ -41,7 +41,7 @@ func (s *Server) searchChecks(c *fiber.Ctx) error {
 
 // showCheck serves GET /api/checks/{ref}.
 func (s *Server) showCheck(c *fiber.Ctx) error {
-	if s.knownPath(c.Context()) != checkRefPath { // that of another endpoint, with another method
+	if s.knownPath(c.Context()) != checkRefPath { // the path of another endpoint, with another method
 		return errMethod
 	}
 	ref := func() (string, error) {
@@ -54,7 +54,7 @@ func (s *Server) showCheck(c *fiber.Ctx) error {
 	return s.keyed(c, inSlot(s, c, ref, find))
 }
 
-// selection is what searches and exports have in common.
+// selection has the fields that searches and exports share.
 type selection struct {
 	Verdict string `json:"verdict"`
 	Type    string `json:"type"`
@@ -89,7 +89,7 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 	}
 	q.Limit = decision.DefaultPage
 	if b.Limit != nil && b.Limit.Kind() != 'n' {
-		q.Limit, _ = strconv.Atoi(string(b.Limit)) // 0, which is invalid, for everything but a whole number
+		q.Limit, _ = strconv.Atoi(string(b.Limit)) // 0, which is invalid, for anything but a whole number
 	}
 	if b.After != "" {
 		if q.After, err = decision.ParseCursor(b.After); err != nil {
@@ -108,7 +108,7 @@ func timeOf(text, field string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // what the database can compare
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // the database compares only years 1 to 9999
 		return t, &entity.InvalidError{Field: field, Reason: "must be a time such as 2026-01-15T10:30:00Z"}
 	}
 	return t, nil

@@ -59,8 +59,8 @@ func (s *Server) hidesClients(peer netip.Addr, h *fasthttp.RequestHeader) bool {
 // carrierGrade is shared address space (RFC 6598), which some clouds use between a load balancer and its hosts.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
-// Shared reports whether the address that Client returned for a request is that of a proxy that is not trusted, and so
-// counts for all of its clients.
+// Shared reports whether the address that Client returned for a request belongs to an untrusted proxy, so that a limit
+// counts all of its clients as one.
 func (s *Server) Shared(ctx *fasthttp.RequestCtx) bool {
 	x := current(ctx)
 	return x != nil && x.shared

@@ -15,7 +15,7 @@ import (
 
 // Checker scores entities and records the decisions; *check.Checker implements it. It returns soon after ctx ends.
 type Checker interface {
-	// Spent returns a *check.QuotaError if the account's quota was used up a moment ago, for its next check.
+	// Spent returns the next check's *check.QuotaError if the account's quota was used up a moment ago.
 	Spent(caller check.Caller) error
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
 	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) ([]check.Answer, error)
@@ -30,10 +30,10 @@ type Keys interface {
 
 // KeyMemory is implemented by Keys that remember recent answers.
 type KeyMemory interface {
-	// Recall is Authenticate without a wait. known is false if Authenticate must be called to learn the answer; caller
-	// is then the key's if it was valid a moment ago.
+	// Recall is Authenticate without waiting. known is false if Authenticate must be called to learn the answer; caller
+	// is then the key's caller if the key was valid a moment ago.
 	Recall(presented string) (caller check.Caller, known bool, err error)
-	// Confirm asks whether a caller that may be remembered is still valid. It returns check.ErrUnauthorized if the key
+	// Confirm verifies that a caller that may be remembered is still valid. It returns check.ErrUnauthorized if the key
 	// ended meanwhile.
 	Confirm(ctx context.Context, caller check.Caller) error
 }
@@ -57,14 +57,14 @@ type Rates interface {
 	TakeCheck(caller check.Caller) error
 	// TakeKey counts another request with a key.
 	TakeKey(caller check.Caller) error
-	// TakeNetwork counts a look-up of a key for a client, whose network has one limit.
+	// TakeNetwork counts a look-up of a key for a client. A network's clients share one limit.
 	TakeNetwork(client netip.Prefix) error
 }
 
 // Door decides whether the host accepts further checks; *admission.Gate implements it.
 type Door interface {
 	// Admits returns nil if the host would accept n checks of an account now, else admission.ErrBusy or
-	// admission.ErrShare. The account "" means one without checks in progress.
+	// admission.ErrShare. The account "" is one without checks in progress.
 	Admits(account string, n int) error
 }
 
@@ -89,8 +89,8 @@ type Config struct {
 	// RoutePages, RouteOther or RouteTest. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
 	Refused  func(reason string) // called for each response with 503; nil: ignored
-	// Used is called for each request that a key may make, unless the ledger notes the key's use because it records a
-	// check. It must not wait; nil: ignored.
+	// Used is called for each permitted request with a key, unless the ledger records the key's use with a check. It
+	// must not wait; nil: ignored.
 	Used func(check.Caller)
 	// Ready returns the reason why the host cannot answer, for the log only, or nil. It must not wait. nil: always
 	// ready.
@@ -124,7 +124,7 @@ type Config struct {
 	MaxConnections int           // concurrent, including idle ones, shared by networks, before 503; 8192
 	MaxHandshakes  int           // of TLS in progress, shared by networks, before connections are closed; 1024
 
-	// Slots that callers share, see check.Caller.Share. A caller with more than its share gets 503.
+	// Slots that callers share (see check.Caller.Share). A caller with more than its share gets 503.
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by network; 64
 	MaxBatches int // batches; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain; 4

@@ -82,7 +82,7 @@ func (s *Server) showReview(c *fiber.Ctx) error {
 	})
 }
 
-// aboutCheck are the fields of a body about a recorded check. The reference may be invalid.
+// aboutCheck has the fields of a body about a recorded check. The reference may be invalid.
 type aboutCheck struct {
 	values
 

@@ -54,12 +54,12 @@ func vetContent(h *fasthttp.RequestHeader) error {
 type query struct {
 	fields  []check.Field // without blank ones, in the order of entity.Types
 	country string        // region.country; "" if not given
-	receipt bool          // the result has a receipt
+	receipt bool          // the result includes a receipt
 
 	warnings []check.Warning // about fields that are left out
 }
 
-// values are the fields of a body that name an entity; nil if absent. A number of a phone is read in the region.
+// values are the fields of a body that name an entity; nil if absent. A national phone number is read in the region.
 type values struct {
 	Domain *string `json:"domain"`
 	Email  *string `json:"email"`
@@ -68,7 +68,7 @@ type values struct {
 	Region region  `json:"region"`
 }
 
-// region is where the person or company is thought to be.
+// region is where the person or company is believed to be.
 type region struct {
 	Country string  `json:"country"`
 	Unknown unknown `json:",embed"`
@@ -82,7 +82,7 @@ type checkBody struct {
 	Unknown unknown `json:",embed"`
 }
 
-// unknown has the members of a JSON object that no field names.
+// unknown holds the members of a JSON object that match no field.
 type unknown map[string]jsontext.Value
 
 // The names of the fields of a check request and of its region.
@@ -166,7 +166,7 @@ func (q query) noField() error {
 	return e
 }
 
-// warnings returns a warning for each unknown member that is not null, and names the known one that was probably meant.
+// warnings returns a warning for each unknown member that is not null, and suggests the known one probably meant.
 func (m unknown) warnings(prefix string, known []string) (warnings []check.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if m[name].Kind() == 'n' {
@@ -179,7 +179,7 @@ func (m unknown) warnings(prefix string, known []string) (warnings []check.Warni
 	return warnings
 }
 
-// problems are the fields of a body that are not of their type, by name.
+// problems holds the errors of fields that have the wrong type, by the field's name.
 type problems map[string]*entity.InvalidError
 
 // first returns the problem whose field is first in the alphabet, or nil.
@@ -193,7 +193,7 @@ func (p problems) first() error {
 // strict refuses unknown fields. A misspelt one would widen what a search finds or an override covers.
 var strict = json.RejectUnknownMembers(true)
 
-// decodeObject reads a body into a struct whose fields are all read, or none. Errors are of type invalidBody or
+// decodeObject reads a body into a struct. It fails if any field has the wrong type. Errors are of type invalidBody or
 // *entity.InvalidError.
 func decodeObject[T any](body []byte, v *T, options ...json.Options) (err error) {
 	var p problems
@@ -211,20 +211,20 @@ func decodeObject[T any](body []byte, v *T, options ...json.Options) (err error)
 	return err
 }
 
-// unknownField returns the error about a field that is none of known. It suggests the one that was probably meant.
+// unknownField returns the error about a field that is not in known. It suggests the one that was probably meant.
 func unknownField(name string, known []string) error {
 	return &entity.InvalidError{Field: shortName(name), Reason: "is unknown" + suggest.Word(name, known)}
 }
 
-// shortName returns the first bytes of the name of a field that a client has made up.
+// shortName returns the first bytes of an unknown field's name.
 func shortName(name string) string {
 	const longest = 64 // bytes
 	return strings.ToValidUTF8(name[:min(len(name), longest)], "")
 }
 
 // unmarshal reads a body that is one JSON object strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two
-// readers can understand it differently. null means that a field is absent; one of another type has no value, and a
-// problem. The limits do not apply to the value of the member named unlimited. The error is an invalidBody.
+// readers can understand it differently. null means that a field is absent; a field of the wrong type has no value, and
+// a problem. The limits do not apply to the value of the member named unlimited. The error is an invalidBody.
 func unmarshal[T any](body []byte, unlimited string, options ...json.Options) (v T, p problems, err error) {
 	if err := vetJSON(jsontext.NewDecoder(bytes.NewBuffer(body)), unlimited); err != nil {
 		return v, nil, err
@@ -239,7 +239,7 @@ func unmarshal[T any](body []byte, unlimited string, options ...json.Options) (v
 	return v, p, fault.Wrap(err, "decoding a vetted object")
 }
 
-// typed reads a T as usual if its JSON is null or of one of the kinds. Otherwise it notes that T must be want.
+// typed reads a T as usual if its JSON is null or of one of the kinds. Otherwise it records that T must be want.
 func typed[T any](p problems, kinds, want string) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ *T) error {
 		kind := d.PeekKind()

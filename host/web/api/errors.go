@@ -67,8 +67,8 @@ func (e *hourlyError) Error() string {
 const sharedLimit = "; all clients share this limit, because the service does not know the proxy in front of it " +
 	"(setting ASSAY_TRUSTED_PROXIES)"
 
-// tooFast is a rate's refusal of a check. Only the quota answers checks with 429, so that a client that gets it need
-// not try again before the quota is reset.
+// tooFast is a rate limit's refusal of a check. Only the quota answers checks with 429, so that a client that gets 429
+// need not try again before the quota is reset.
 type tooFast struct{ *admission.RateError }
 
 func (e tooFast) Unwrap() error { return e.RateError }
@@ -162,7 +162,7 @@ func internal(err error) failure {
 		Ref: ref}
 }
 
-// reasonRate is the refusal of a client that is too fast for its limit, however idle the host is.
+// reasonRate is the reason for refusing a client that exceeds its rate limit, even if the host is idle.
 const reasonRate = "rate"
 
 // refusalReason returns the metric label of an error that gets 503.
@@ -182,7 +182,7 @@ func refusalReason(err error) string {
 	return "not ready"
 }
 
-// fail replaces the response by that for err, and keeps err for the access log.
+// fail replaces the response with the one for err, and keeps err for the access log.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	err = s.withOutage(err)
 	status, body := answerTo(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// headReceived is called after a request's head and before its body. It cannot refuse the request. If serve is going
-// to, it makes sure that fasthttp neither waits for a body nor reads the following bytes as another request.
+// headReceived is called after a request's head and before its body. It cannot refuse the request. If serve will refuse
+// it, headReceived makes sure that fasthttp neither waits for a body nor reads the following bytes as another request.
 func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch {
 	case vetHead(h) != nil:
@@ -189,7 +189,7 @@ const maxExcess = 64
 
 // refuseConnection refuses a connection beyond the limit without reading its request. It runs in the accept loop, so it
 // must not block: the response fits into the buffer of a new socket. TLS needs a handshake first, for which a few
-// connections wait; any more are closed.
+// connections wait; further ones are closed.
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
 	s.overflow.Do(func() {
@@ -221,7 +221,7 @@ func (s *Server) refuseConnection(c net.Conn) {
 	}()
 }
 
-// handshakeFailed logs why a client has no encrypted connection.
+// handshakeFailed logs why a TLS handshake failed.
 func (s *Server) handshakeFailed(err error) {
 	s.shaky.Do(func() { s.cfg.Logger.Warn("TLS handshakes fail", "error", err) })
 }

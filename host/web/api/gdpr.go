@@ -34,16 +34,16 @@ const maxExported = privacy.AtOnce
 type Privacy interface {
 	// Export returns the data that the caller's account holds about a subject, as of one moment.
 	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export, error)
-	// Erase permanently erases that data. It succeeds if there is none about an entity. It returns a
-	// privacy.LargeError, and erases nothing, if it would take long.
+	// Erase permanently erases that data. It succeeds even if there is no data about an entity. If erasing would take
+	// long, it erases nothing and returns a privacy.LargeError.
 	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error)
 	// SubjectOf returns the account's reference for an entity, whether or not it holds data about it.
 	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
-	// Begin makes a request that is worked on in the background.
+	// Begin starts a request that is processed in the background.
 	Begin(ctx context.Context, caller check.Caller, kind privacy.Kind, whose privacy.Selector) (*privacy.Request, error)
-	// Request returns such a request; otherwise privacy.ErrUnknownRequest.
+	// Request returns such a request, or privacy.ErrUnknownRequest.
 	Request(ctx context.Context, caller check.Caller, id string) (*privacy.Request, error)
-	// Download returns the part of a finished export that follows a check, or the first one; otherwise
+	// Download returns the part of a finished export that follows a check, or the first part. Error:
 	// privacy.ErrNoExport.
 	Download(ctx context.Context, caller check.Caller, id, after string) (json.RawMessage, error)
 }
@@ -95,7 +95,7 @@ func afterOf(args *fasthttp.Args) (string, error) {
 	return once(args, "after", privacy.ValidateRef)
 }
 
-// inBackground makes a request that hosts work on in the background, and says where its state is.
+// inBackground starts a request that hosts process in the background, and responds with the URL of its state.
 func (s *Server) inBackground(work context.Context, c *fiber.Ctx, caller check.Caller, kind privacy.Kind,
 	whose privacy.Selector,
 ) error {

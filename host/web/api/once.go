@@ -16,7 +16,7 @@ type Answers interface {
 	// Kept returns the answer to the account's request with the same key, or nil if none is kept. It returns
 	// check.ErrOtherRequest if the key belongs to another request.
 	Kept(ctx context.Context, account string, once *check.Once) ([]byte, error)
-	// Complete keeps another answer to a request in place of the one that is kept, if there is one.
+	// Complete replaces the kept answer to a request, if there is one.
 	Complete(ctx context.Context, account string, once *check.Once) error
 }
 
@@ -47,7 +47,7 @@ func (s *Server) readOnce(ctx *fasthttp.RequestCtx, render func([]check.Answer) 
 }
 
 // answerOnce answers a request with the answer kept for its Idempotency-Key, or otherwise with the result of score. It
-// returns what makes the request repeatable, or nil.
+// returns the request's check.Once, or nil if the answer is not kept.
 func (s *Server) answerOnce(
 	work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller, render func([]check.Answer) []byte,
 	score func(*check.Once) ([]check.Answer, error),
@@ -110,7 +110,7 @@ func (s *Server) replay(work context.Context, ctx *fasthttp.RequestCtx, caller c
 		return false, err
 	}
 	current(ctx).replayed = true
-	s.cfg.Used(caller) // the ledger notes nothing
+	s.cfg.Used(caller) // the ledger does not record this use
 	ctx.Response.Header.Set(replayedHeader, "true")
 	write(ctx, fasthttp.StatusOK, answer)
 	return true, nil

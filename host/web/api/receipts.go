@@ -18,12 +18,12 @@ const receiptsPrefix = "/api/receipts/"
 // *check.UnavailableError.
 type Receipts interface {
 	// Receipt returns a check's receipt. Without prove it has no proof, and is the same each time. proved reports
-	// whether it has one.
+	// whether it has a proof.
 	Receipt(ctx context.Context, c check.Caller, ref string, prove bool) (
 		receipt json.RawMessage, proved bool, err error)
 }
 
-// proofWait is how long after a check its proof is there, in seconds.
+// proofWait is how long after a check its proof is available, in seconds.
 const proofWait = "2"
 
 // showReceipt serves GET /api/receipts/{ref}.

@@ -11,11 +11,11 @@ import (
 )
 
 // requestHeader carries the id of a request in every response. Support finds the log line by it. The host makes the id
-// itself, because two requests of a client could have the same, and it could hold anything.
+// itself, because clients' ids could repeat and contain anything.
 const requestHeader = "X-Request-Id"
 
-// clientIDs are the ids that a client or a proxy gives a request. They are in the log only, so that a request can be
-// found in the logs of both. Anything that does not look like an id is left out, such as an email address.
+// clientIDs are the ids that a client or a proxy gives a request. They are only logged, so that a request can be found
+// in both logs. Anything that does not look like an id, such as an email address, is left out.
 var clientIDs = []struct {
 	header, attr string
 	form         *regexp.Regexp
@@ -54,7 +54,7 @@ func (x *exchange) part(name string) (end func()) {
 	return func() { x.timing.parts = append(x.timing.parts, metric(name, time.Since(began))) }
 }
 
-// header returns the value of Server-Timing for a request that took so long in all.
+// header returns the value of Server-Timing for a request that took total.
 func (t *timing) header(total time.Duration) string {
 	return strings.Join(append(t.parts, metric("total", total)), ", ")
 }

@@ -11,10 +11,10 @@ import (
 	"assay/host/access/apikey"
 )
 
-// noKey is the scope of endpoints that take no key. A handler there that asks for the caller refuses every key.
+// noKey is the scope of endpoints that take no key. With it, a handler that asks for the caller refuses every key.
 const noKey apikey.Scope = ""
 
-// route is an endpoint with the scope that a key needs. Its path is that of openapi.json.
+// route is an endpoint with the scope that a key needs. Its path is the one in openapi.json.
 type route struct {
 	method, path string
 	scope        apikey.Scope
@@ -57,10 +57,10 @@ func (s *Server) routes() []route {
 	}
 }
 
-// placeholder is a part of a path that differs between requests. That named path can have slashes.
+// placeholder is a part of a path that differs between requests. The placeholder {path} also matches slashes.
 var placeholder = regexp.MustCompile(`{(\w+)}`)
 
-// route registers the endpoints: GET includes HEAD.
+// route registers the endpoints. GET includes HEAD.
 func (s *Server) route() {
 	s.allow, s.patterns = map[string]string{}, map[string]*regexp.Regexp{}
 	for _, r := range s.routes() {

@@ -10,7 +10,7 @@ import (
 	"assay/host/web/refusal"
 )
 
-// scoped notes the scope that a key needs for h, before h authenticates the caller.
+// scoped records the scope that a key needs for h, before h authenticates the caller.
 func scoped(scope apikey.Scope, h fiber.Handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		current(c.Context()).scope = scope
@@ -18,7 +18,7 @@ func scoped(scope apikey.Scope, h fiber.Handler) fiber.Handler {
 	}
 }
 
-// permit returns the reason why a valid key may not be used for a request, or nil. The address is looked at first, so
+// permit returns the reason why a valid key may not be used for a request, or nil. The address is checked first, so
 // that a stolen key used elsewhere does not reveal its scopes.
 func (s *Server) permit(ctx *fasthttp.RequestCtx, limits apikey.Limits) error {
 	if limits.Networks != nil {

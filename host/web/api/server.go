@@ -63,7 +63,7 @@ type Server struct {
 	refusals refusals
 	// forwarded is when a request last arrived through a proxy that is not trusted, in Unix seconds.
 	forwarded atomic.Int64
-	noticed   sync.Once      // the log says so
+	noticed   sync.Once      // the log reports the first such request
 	underWay  atomic.Int64   // requests that have been read and not answered
 	refused   atomic.Int64   // connections beyond the limit
 	overflow  rate.Sometimes // of log lines about these: one a minute
@@ -131,8 +131,8 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Drain announces Shutdown: the server is no longer ready, and each response asks the client to close its connection.
-// Apart from that, open and new connections are served as before. So load balancers and pools of connections go
-// elsewhere before a request can be lost.
+// Apart from that, open and new connections are served as before. So load balancers and connection pools switch to
+// other hosts before a request can be lost.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting connections, closes idle ones at once and the others after their response, and waits for

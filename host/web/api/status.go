@@ -29,7 +29,7 @@ func (s *Server) health(c *fiber.Ctx) error {
 
 var errDraining = errors.New("shutting down")
 
-// ready reports whether the host should receive requests. The reasons are the operator's business (package admin).
+// ready reports whether the host should receive requests. Only operators see the reasons (package admin).
 func (s *Server) ready(c *fiber.Ctx) error {
 	if s.draining.Load() {
 		return &notReady{errDraining}

@@ -14,8 +14,8 @@ import (
 	"assay/host/web/refusal"
 )
 
-// secure encrypts the connections of a listener. A handshake takes place when its connection is first read, so it holds
-// up neither Accept nor other connections.
+// secure encrypts the connections of a listener. A handshake takes place when its connection is first read, so it
+// delays neither Accept nor other connections.
 type secure struct {
 	config  *tls.Config
 	timeout time.Duration

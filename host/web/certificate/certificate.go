@@ -63,7 +63,7 @@ func (p *Pair) Refresh(context.Context) error {
 	return nil
 }
 
-// read reads the files, and serves their certificate if it is another one. The caller holds the lock.
+// read reads the files, and serves their certificate if it is new. The caller holds the lock.
 func (p *Pair) read() error {
 	cert, err := os.ReadFile(p.certFile)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Pair) read() error {
 	return nil
 }
 
-// Config returns the settings of a server of HTTP/1.1. It returns nil for a nil Pair.
+// Config returns the TLS settings of an HTTP/1.1 server. It returns nil for a nil Pair.
 func (p *Pair) Config() *tls.Config {
 	if p == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 // maxTicks limits the grid lines of a chart above zero.
 const maxTicks = 5
 
-// chart draws an account's checks as stacked bars, with a label a week, or every 6 hours or 12: twice, because a
-// drawing that is scaled down to a phone has unreadable labels. The style sheet shows one of them.
+// chart draws an account's checks as stacked bars in two sizes, because labels are unreadable in a drawing that is
+// scaled down to a phone. The style sheet shows one of them. Labels are a week, 6 hours or 12 hours apart.
 func chart(spans []decision.Span) template.HTML {
 	return `<div class="large">` + drawChart(spans, 720, 230, 6) + `</div><div class="small">` +
 		drawChart(spans, 320, 190, 12) + `</div>`
 }
 
-// drawChart draws one of them. Hourly bars have a label every so many hours.
+// drawChart draws one size. Labels of hourly bars are the given number of hours apart.
 func drawChart(spans []decision.Span, width, height float64, hours int) template.HTML {
 	highest := maxTicks
 	for _, s := range spans {

@@ -22,14 +22,14 @@ const TestCheckoutPath = "/checkout/test/"
 const (
 	donePath         = "/checkout/done"
 	maxOpenCheckouts = 5 // checkouts that a browser's cookie remembers
-	// Checkouts of all visitors in a minute, so that card testers cannot use up the payment provider's limits, and of
-	// one network, so that it leaves some to others. Half of all is enough for an office: a browser or account has one
-	// open page.
+	// Limits on checkouts in a minute: of all visitors, so that card testers cannot use up the payment provider's
+	// limits, and of one network, so that it leaves some for others. Half of them is enough for an office: a browser or
+	// account has one open page.
 	maxCheckouts        = 60
 	maxNetworkCheckouts = maxCheckouts / 2
 	checkoutsWindow     = time.Minute
 
-	// Free keys of one network: after the first ones, each waits longer than the one before.
+	// Free keys of one network: after the first ones, each waits longer than the previous one.
 	maxFreeKeysAnHour = 12
 	maxFreeKeysADay   = 30
 	freeKeysAtOnce    = 3
@@ -272,8 +272,8 @@ func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 		}
 		return c.renderFor(ctx, "done", v)
 	}
-	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown: it is
-	// now or never.
+	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown,
+	// because it cannot be shown later.
 	var s *session
 	token, err := c.cfg.Store.BeginSession(work(ctx), claim.Account, c.origin(ctx))
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 // checkFilter is the form above the list of checks, as submitted.
 type checkFilter struct{ Verdict, Type, Key, From, Until, Value, After string }
 
-// readFilter reads the form: from the body if it has a value, which must not be in a URL.
+// readFilter reads the form: from the body of a POST, which may have a value, or else from the URL, which must not.
 func readFilter(ctx *fiber.Ctx) checkFilter {
 	get, value := query, ""
 	if ctx.Method() == fiber.MethodPost {
@@ -95,10 +95,10 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	return p.render("checks", s, v)
 }
 
-// holder is the caller of requests that need the account alone.
+// holder is the caller of requests that need only the account.
 func (s *session) holder() check.Caller { return check.Caller{Account: s.Account, Plan: s.Plan} }
 
-// checkForm is what was entered on the page of a check, and why it was not accepted.
+// checkForm holds what was entered on the page of a check, and why it was not accepted.
 type checkForm struct {
 	Form, Error                         string // Form is the one that was sent: why, feedback or review
 	Invalid                             string // the input that Error is about
@@ -109,7 +109,7 @@ type checkForm struct {
 	Today, Then                         []bar
 }
 
-// invalid returns the input of the form that a message about one of the API's fields is shown at.
+// invalid returns the form's input at which an error about one of the API's fields is shown.
 func (f checkForm) invalid(field string) string {
 	switch {
 	case f.Form == "why":
@@ -209,7 +209,7 @@ func (c *Console) checked(ctx *fiber.Ctx, s *session, ref string, form checkForm
 	return entity.Parse(entity.Type(found.Type), form.Value, form.Country)
 }
 
-// reportCheck keeps feedback on a check. It needs a key, as the API does: a suspended account has no vote.
+// reportCheck saves feedback on a check. It needs a key, as the API does: a suspended account has no vote.
 func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
 	if s.key == "" {
 		return check.ErrUnauthorized

@@ -77,8 +77,8 @@ type Config struct {
 	Checker Checker
 	Public  Public
 	Sealer  Sealer
-	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
-	// Customers knows the addresses that customers pay with. nil: nobody does.
+	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, for the links in messages
+	// Customers knows the addresses that customers pay with; it may be nil.
 	Customers billing.Customers
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
@@ -106,17 +106,16 @@ type Config struct {
 	Outage func(error) bool
 	HTTPS  bool // the host itself encrypts all connections
 	Tax    bool // VAT is added to the prices
-	// Links lead to the terms and similar documents. They are in the footer; those to be accepted are at checkout too.
+	// Links lead to the terms and similar documents. They are in the footer, and those to be accepted also at checkout.
 	Links []Link
-	// SecurityContact lists the URIs of those who take reports of vulnerabilities; without any, there is no
-	// security.txt.
+	// SecurityContact lists the URIs for reports of vulnerabilities; if there are none, there is no security.txt.
 	SecurityContact []string
 }
 
 // Link is a link to a document of the operator.
 type Link struct {
 	Name, URL string
-	Accepted  bool // by paying
+	Accepted  bool // accepted by paying
 }
 
 // pageTimeout bounds the work for one page.
@@ -188,7 +187,7 @@ func (c *Console) route(files fs.FS) {
 	}))
 	c.app.Use("/static", cacheNamed, filesystem.New(filesystem.Config{Root: http.FS(files)}))
 
-	c.app.Get("/favicon.ico", favicon) // what browsers ask for without a page
+	c.app.Get("/favicon.ico", favicon) // browsers request it without a page
 	c.app.Get("/.well-known/security.txt", c.securityText)
 
 	c.app.Get("/", c.landing)
@@ -236,7 +235,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan", c.limited("plan change ", maxPlanChanges, c.changePlan))
 	c.signedInWithoutSlot(fiber.MethodGet, "/dashboard/plan/change", c.limited("quote ", maxQuotes, c.planChange))
 	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/cancel", c.limited("end ", maxPlanChanges, c.cancelPlan))
-	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/payment", // has an address too
+	c.signedInWithoutSlot(fiber.MethodPost, "/dashboard/plan/payment", // the provider's page has an address too
 		c.proved(c.limited("payment page ", maxPlanChanges, c.changePayment)))
 }
 

@@ -26,7 +26,7 @@ type listedKey struct {
 	Limited string // a description of the limits; empty: none
 }
 
-// keyForm is what was entered in the form for a new key.
+// keyForm holds what was entered in the form for a new key.
 type keyForm struct {
 	Name, Networks, Until string
 	Scopes                []string
@@ -79,7 +79,7 @@ func readKeyForm(ctx *fiber.Ctx) keyForm {
 	return f
 }
 
-// wanted returns the key that the form describes. Otherwise it returns what is wrong, by field.
+// wanted returns the key that the form describes. Otherwise it returns the errors by field.
 func (f keyForm) wanted(now time.Time) (w apikey.Wanted, wrong map[string]string) {
 	wrong = map[string]string{}
 	var err error
@@ -91,7 +91,7 @@ func (f keyForm) wanted(now time.Time) (w apikey.Wanted, wrong map[string]string
 	} else if len(w.Limits.Scopes) == 0 {
 		wrong["scope"] = "Choose what the key may be used for."
 	} else if len(w.Limits.Scopes) == len(apikey.Scopes()) {
-		w.Limits.Scopes = nil // also those of later releases
+		w.Limits.Scopes = nil // includes the scopes of later releases
 	}
 	networks := strings.FieldsFunc(f.Networks, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if w.Limits.Networks, err = apikey.ParseNetworks(networks); err != nil {
@@ -144,7 +144,7 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 	return c.note(ctx, s, "/dashboard/keys", "The key is revoked. It stops working within a second.")
 }
 
-// showKeyError shows the reason why a key could not be changed. It returns errors that are not the customer's to fix.
+// showKeyError shows the reason why a key could not be changed. It returns errors that the customer cannot fix.
 func (c *Console) showKeyError(ctx *fiber.Ctx, s *session, err error, v view) error {
 	for _, reason := range []error{billing.ErrSubscriptionEnded, apikey.ErrTooMany, apikey.ErrLast} {
 		if errors.Is(err, reason) {

@@ -25,30 +25,30 @@ type Mail interface {
 	Send(ctx context.Context, m mail.Message) error
 }
 
-// Messages are sent in the background, so that pages neither wait for a mail server nor tell, by how long they take,
-// whether an address is known. Those that wait when the host stops are lost; customers ask again.
+// Messages are sent in the background, so that pages do not wait for a mail server, and do not reveal by their duration
+// whether an address is known. Messages that wait when the host stops are lost; customers can ask again.
 const (
 	mailWorkers = 4
 	maxMails    = 1000        // that wait
 	mailTimeout = time.Minute // of a message, with all attempts
 
-	mailWindow = time.Hour // of the allowances of an address
+	mailWindow = time.Hour // of the limits of an address
 
 	maxMailsFrom  = 3  // sign-in links that a network can ask for
 	maxMailsTo    = 30 // sign-in links that all networks can ask for
-	maxMailsKnown = 5  // sign-in links that browsers can ask for that have signed in to the account
+	maxMailsKnown = 5  // sign-in links that browsers known to the account can ask for
 	maxConfirms   = 5  // links that confirm the address
-	maxNotices    = 10 // so that nobody who uses up the others hides a takeover
+	maxNotices    = 10 // separate, so that using up the others cannot hide a takeover
 
 	maxWebhookNotices = 2  // a receiver can fail again and again; the next attempt is later
-	maxReviewNotices  = 10 // likewise
+	maxReviewNotices  = 10 // the next attempt is later
 	refusedFor        = 24 * time.Hour
 
 	maxCustomerLookups = 60 // of all addresses within a minute, at the payment provider
 	maxLookupsFrom     = 6  // of those, by one network
 )
 
-// letter writes a message that is to be sent. It has no text if nothing is to be sent.
+// letter writes a message that is to be sent. The message has no text if nothing is to be sent.
 type letter func(ctx context.Context) (mail.Message, error)
 
 // Run sends messages until ctx ends.
@@ -69,7 +69,7 @@ func (c *Console) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// post has a letter sent in the background.
+// post queues a letter to be sent in the background.
 func (c *Console) post(l letter) {
 	select {
 	case c.letters <- l:
@@ -91,8 +91,8 @@ func (c *Console) send(ctx context.Context, l letter) {
 	}
 }
 
-// allows counts a message of a kind to an address, and reports whether it may be sent. The log names the kind, which
-// must contain no address.
+// allows counts a message of a kind to an address, and reports whether it may be sent. The kind is logged, so it must
+// not contain an address.
 func (c *Console) allows(ctx context.Context, kind, to string, limit int, window time.Duration) (bool, error) {
 	_, ok, err := c.cfg.Store.Take(ctx, kind+strings.ToLower(to), netip.Prefix{}, limit, window)
 	if err == nil && !ok {
@@ -101,8 +101,8 @@ func (c *Console) allows(ctx context.Context, kind, to string, limit int, window
 	return ok, err
 }
 
-// allowsLink counts a sign-in link to an address. A stranger's requests use up neither those of other networks nor
-// those of the owner's browsers.
+// allowsLink counts a sign-in link to an address. A stranger's requests do not use up the links of other networks or of
+// the owner's browsers.
 func (c *Console) allowsLink(ctx context.Context, to, network string, known bool) (bool, error) {
 	if known {
 		return c.allows(ctx, "link for a known browser to ", to, maxMailsKnown, mailWindow)
@@ -121,7 +121,7 @@ func (c *Console) text(name string, data view) string {
 	return text.String()
 }
 
-// parseAddress returns the e-mail address in a field, or why it is none, as a sentence.
+// parseAddress returns the e-mail address in a field, and a sentence about the problem if it is invalid.
 func parseAddress(text string) (address, problem string) {
 	address = strings.TrimSpace(text)
 	var invalid *entity.InvalidError
@@ -134,7 +134,7 @@ func parseAddress(text string) (address, problem string) {
 	return address, ""
 }
 
-// readAddress returns the e-mail address in a form, or why no message is sent to it, of which it sets the status.
+// readAddress returns the e-mail address in a form. If it is invalid, it sets the status and returns the problem.
 func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err error) {
 	if address, problem = parseAddress(field(ctx, "email")); problem != "" {
 		ctx.Status(fiber.StatusBadRequest)
@@ -142,7 +142,7 @@ func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err erro
 	return address, problem, c.takeSignIn(ctx)
 }
 
-// mailLink sends a sign-in link to an address, if it belongs to the owner of an account. The page is the same if not.
+// mailLink sends a sign-in link to an address, if it belongs to the owner of an account. If not, the page is the same.
 func (c *Console) mailLink(ctx *fiber.Ctx) error {
 	address, problem, err := c.readAddress(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
 }
 
-// paidBy returns the accounts that were paid for by a customer with an e-mail address, by this address.
+// paidBy returns the accounts that a customer with an e-mail address has paid for, by this address.
 func (c *Console) paidBy(ctx context.Context, address, network string) (map[string][]string, error) {
 	if c.cfg.Customers == nil {
 		return nil, nil
@@ -344,7 +344,7 @@ func (c *Console) TellOwners(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// webhookNotice writes a notice about a webhook. It has no text if it is no longer true.
+// webhookNotice writes a notice about a webhook. The message has no text if the notice is out of date.
 func (c *Console) webhookNotice(ctx context.Context, n webhook.Notice) (m mail.Message, since time.Time, err error) {
 	endpoints, err := c.cfg.Store.Endpoints(ctx, n.AccountID)
 	if err != nil || len(endpoints) == 0 || n.Disabled != (endpoints[0].DisabledAt != nil) ||
@@ -359,9 +359,9 @@ func (c *Console) webhookNotice(ctx context.Context, n webhook.Notice) (m mail.M
 	return m, since, nil
 }
 
-// tell sends a message to the owner of an account, unless it has no text or nobody can get it. It calls end only once
-// the mail server has the message, because a message sent twice is better than none; or if the server still refuses it
-// a day after what happened.
+// tell sends a message to the owner of an account, unless it has no text or there is no address. It calls end once the
+// mail server has accepted the message, because a message sent twice is better than none, or if the server still
+// refuses it refusedFor after since.
 func (c *Console) tell(ctx context.Context, account string, since time.Time, m mail.Message, kind string, limit int,
 	end func() error) error {
 	sending, cancel := context.WithTimeout(ctx, mailTimeout)

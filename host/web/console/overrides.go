@@ -76,7 +76,7 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	return p.render("overrides", s, v)
 }
 
-// addOverride adds an override. It shows the form again with what was entered if that is invalid.
+// addOverride adds an override. If the input is invalid, it shows the form again with the input.
 func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
 	entered := view{"Action": field(ctx, "action"), "Kind": field(ctx, "kind"), "Value": field(ctx, "value"),
 		"Reason": field(ctx, "reason"), "Until": field(ctx, "until"), "Author": field(ctx, "author")}

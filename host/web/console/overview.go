@@ -60,8 +60,8 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	return p.render("overview", s, v)
 }
 
-// activity returns an account's checks on the last days, and the spans to draw: hours if all checks are of today and
-// yesterday, because one or two bars show nothing.
+// activity returns an account's checks on the last days, and the spans to draw: hours if all checks are from today and
+// yesterday, because one or two bars say little.
 func (c *Console) activity(work context.Context, s *session) (days, drawn []decision.Span, err error) {
 	now := c.cfg.Now().UTC()
 	today, until := now.Truncate(24*time.Hour), now.Add(time.Minute) // other hosts' clocks differ
@@ -84,7 +84,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	if form.Type == "" || form.Type == "auto" {
 		form.Type = entity.Guess(form.Value)
 	}
-	if s.key == "" { // a checker takes callers without a key for those of the public endpoint
+	if s.key == "" { // a checker treats callers without a key as the public endpoint's
 		return check.ErrUnauthorized
 	}
 	decision, err := c.cfg.Checker.Check(work(ctx), check.Request{

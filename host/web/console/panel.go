@@ -45,7 +45,7 @@ func (p *panels) read(name string, fn func(context.Context) error) bool {
 	return false
 }
 
-// panel reads what a panel shows of an account.
+// panel reads an account's data for a panel.
 func panel[T any](p *panels, name, account string, read func(context.Context, string) (T, error)) (data T) {
 	p.read(name, func(work context.Context) (err error) {
 		data, err = read(work, account)

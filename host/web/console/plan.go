@@ -13,8 +13,8 @@ import (
 	"assay/host/web/refusal"
 )
 
-// What an account may do in an hour: each change can be a card that is declined, and all customers share the calls to
-// the payment provider.
+// An account's limits in an hour: any change can end with a declined card, and all customers share the calls to the
+// payment provider.
 const maxPlanChanges, maxQuotes = 10, 60
 
 // limited returns a page that an account may open limit times in an hour.
@@ -85,7 +85,7 @@ func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
 	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work(ctx), s.Account))
 }
 
-// changePayment redirects to the provider's pages, where the customer changes the card: this host never sees its
+// changePayment redirects to the provider's pages, where the customer changes the card: this host never sees the card's
 // number.
 func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
 	url, err := c.cfg.Billing.Portal(work(ctx), s.Account, c.url(ctx, "/dashboard/plan"))

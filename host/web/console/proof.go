@@ -37,8 +37,8 @@ func (c *Console) enterCode(ctx *fiber.Ctx, present func(context.Context) error)
 	return problem, nil
 }
 
-// proved wraps a form that changes what protects the account, or deletes something. If the session presented no code or
-// link lately, a page asks for the code and sends the form again with it.
+// proved wraps a form that changes what protects the account, or deletes something. If the session has not presented a
+// code or link lately, a page asks for the code and sends the form again with it.
 func (c *Console) proved(form func(*fiber.Ctx, *session) error) func(*fiber.Ctx, *session) error {
 	return func(ctx *fiber.Ctx, s *session) error {
 		if c.cfg.Now().Sub(s.ProvedAt) < signin.ProofLife {
@@ -75,7 +75,7 @@ func (c *Console) proved(form func(*fiber.Ctx, *session) error) func(*fiber.Ctx,
 	}
 }
 
-// shownOnce is what the page after a form shows, until it is reloaded: a note, or a secret that the browser alone has.
+// shownOnce is what the page after a form shows once: a note, or a secret that is kept only in a cookie.
 type shownOnce struct {
 	Session, Nonce    string
 	Until             time.Time

@@ -27,7 +27,7 @@ func holdsSecrets(ctx *fiber.Ctx) bool {
 	return !public || len(ctx.Request().Header.Peek(fiber.HeaderCookie)) > 0
 }
 
-// favicon serves the icon that pages name themselves.
+// favicon serves the icon to browsers that do not use the link in a page.
 func favicon(ctx *fiber.Ctx) error {
 	icon, err := static.ReadFile("static/icon.svg")
 	if err != nil {
@@ -38,8 +38,8 @@ func favicon(ctx *fiber.Ctx) error {
 	return ctx.Send(icon)
 }
 
-// contactLife is for how long security.txt says that it is up to date. It must be less than a year (RFC 9116 section
-// 2.5.5); the text is made anew for each request.
+// contactLife is how long security.txt says it stays up to date. It must be less than a year (RFC 9116 section 2.5.5).
+// The text is created for each request.
 const contactLife = 180 * 24 * time.Hour
 
 // securityText says where to report vulnerabilities (RFC 9116).

@@ -25,9 +25,9 @@ import (
 // session is a signed-in browser. The host stores it, and the browser's cookie holds its token.
 type session struct {
 	signin.Session
-	CSRF string // what every form of this session must contain
+	CSRF string // the token that every form of this session must contain
 	Plan check.Plan
-	key  string // the dashboard acts with it; "": no key of the account works
+	key  string // the dashboard acts with this key; "": no key of the account works
 
 	network netip.Prefix // of the request's client
 }
@@ -88,9 +88,9 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 	return err == nil && json.Unmarshal(plain, v) == nil
 }
 
-// enterSession gives the browser the token of a session. One that it had before ends.
+// enterSession gives the browser the token of a session. The browser's previous session ends.
 func (c *Console) enterSession(ctx *fiber.Ctx, token string) (*session, error) {
-	// Not current, which could refuse a customer whose link is used up by now.
+	// find instead of current, which could refuse a customer whose link is already used up.
 	before, err := c.find(work(ctx), ctx, ctx.Cookies(c.cookieName(ctx, "session")))
 	if err == nil && before != nil {
 		err = c.endSession(work(ctx), before.Account, before.ID)
@@ -192,7 +192,7 @@ func (c *Console) signedInWithoutSlot(method, path string, page func(*fiber.Ctx,
 		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm
 		}
-		if method == fiber.MethodPost { // what forms add can stay for years
+		if method == fiber.MethodPost { // what forms add can be kept for years
 			if err := c.cfg.TakeKey(check.Caller{Account: s.Account, Key: s.Account, Plan: s.Plan}); err != nil {
 				return err
 			}
@@ -284,14 +284,14 @@ func (c *Console) takeSignIn(ctx *fiber.Ctx) error {
 	return err
 }
 
-// warn logs an error after which a page is shown all the same. err may be nil.
+// warn logs an error despite which a page is shown. err may be nil.
 func (c *Console) warn(what string, err error) {
 	if err != nil {
 		c.cfg.Logger.Warn(what, "error", err)
 	}
 }
 
-// linkForm is the page of a sign-in link. Opening it uses nothing up, because mail scanners open links too.
+// linkForm is the page of a sign-in link. Opening it does not use up the link, because mail scanners open links too.
 func (c *Console) linkForm(ctx *fiber.Ctx) error {
 	return c.render(ctx, "link", nil, view{"Title": "Sign in", "Token": ctx.Params("token")})
 }

@@ -9,7 +9,7 @@ import (
 	"assay/host/customer/decision"
 )
 
-// firstDays is how long a new account sees its first steps, and without a check even longer.
+// firstDays is how long a new account sees its first steps. An account without checks sees them longer.
 const firstDays = 7 * 24 * time.Hour
 
 // step is one of the things to do with a new account.

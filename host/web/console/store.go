@@ -28,7 +28,7 @@ type Store interface {
 	// FirstCode issues the code of a new account, in place of one that nobody has used. It returns "" if the code was
 	// used.
 	FirstCode(ctx context.Context, account string) (code string, err error)
-	// ReplaceCode issues another code. The one before no longer signs in, and all links and other sessions end.
+	// ReplaceCode issues another code. The previous code no longer signs in, and all links and other sessions end.
 	ReplaceCode(ctx context.Context, account, session string) (code string, err error)
 	// ProveSession records that the code of the account was presented in a session. Errors: signin.ErrMistyped,
 	// ErrUnknown.
@@ -40,12 +40,12 @@ type Store interface {
 	OwnerAddress(ctx context.Context, account string) (string, error)
 	// NewAddressLink returns the token of a link that confirms the address of the account's owner.
 	NewAddressLink(ctx context.Context, account, address string) (token string, err error)
-	// ConfirmAddress uses up such a link, stores its address, and returns the address before, or "". Error:
+	// ConfirmAddress uses up such a link, stores its address, and returns the previous address, or "". Error:
 	// signin.ErrUnknown.
 	ConfirmAddress(ctx context.Context, account, token string) (former string, err error)
 	// RemoveAddress deletes the address, or the recovery address, and returns it.
 	RemoveAddress(ctx context.Context, account string, recovery bool) (former string, err error)
-	// OwnersOf returns the accounts that sign in with an address, by the address as it was confirmed.
+	// OwnersOf returns the accounts that sign in with an address, by the address in the confirmed spelling.
 	OwnersOf(ctx context.Context, address string) (map[string][]string, error)
 	// NewLink returns the token of a link that signs in.
 	NewLink(ctx context.Context, account string) (token string, err error)
@@ -68,7 +68,7 @@ type Store interface {
 	Sessions(ctx context.Context, account string) ([]signin.Session, error)
 	// EndSession ends a session of an account at once. Error: signin.ErrNoSession.
 	EndSession(ctx context.Context, account, id string) error
-	// EndOtherSessions ends the sessions of an account but one.
+	// EndOtherSessions ends all sessions of an account except one.
 	EndOtherSessions(ctx context.Context, account, except string) error
 
 	// Take counts a client's use of an action that is limited to limit uses in a sliding window. If the client has
@@ -87,10 +87,10 @@ type Store interface {
 	// These report an account's plan and checks.
 
 	Usage(ctx context.Context, account string) (billing.Usage, error)
-	// CountDays is CountChecks of decision.Source, but checks of past days that were just erased may be counted.
+	// CountDays is CountChecks of decision.Source, but may still count checks of past days that were just erased.
 	CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	CountHours(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
-	// MonthlyUsage returns what the account used in the month that begins at the given instant.
+	// MonthlyUsage returns the account's usage in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.
 	Subscription(ctx context.Context, account string) (billing.Subscription, error)
@@ -121,7 +121,7 @@ type Store interface {
 	// SwitchSecret lets the new secret sign from now on.
 	SwitchSecret(ctx context.Context, account string) error
 
-	// SendTestEvent sends an event of a review or a block. Error: webhook.ErrTestVerdict.
+	// SendTestEvent sends a test event with the verdict review or block. Error: webhook.ErrTestVerdict.
 	SendTestEvent(ctx context.Context, account string, verdict check.Verdict) (ref string, err error)
 	// RecentEvents returns up to limit events, newest first: those in a state, unless it is empty, and with a sequence
 	// number less than below, unless it is 0.
@@ -129,7 +129,7 @@ type Store interface {
 	// Attempts returns the attempts to deliver an event, oldest first.
 	Attempts(ctx context.Context, account, ref string) ([]webhook.Attempt, error)
 	ResendEvent(ctx context.Context, account, ref string) error
-	// Notices returns what owners are to be told about their endpoints, until EndNotice.
+	// Notices returns the notices to owners about their endpoints; EndNotice removes one.
 	Notices(ctx context.Context) ([]webhook.Notice, error)
 	EndNotice(ctx context.Context, n webhook.Notice) error
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
@@ -144,13 +144,13 @@ type Store interface {
 	AddOverride(ctx context.Context, caller check.Caller, wanted override.Wanted) (*override.Listed, error)
 	RemoveOverride(ctx context.Context, caller check.Caller, id string) error
 
-	// These read the account's recorded checks and have persons review them. Errors: feedback.ErrUnknownCheck,
+	// These read the account's recorded checks and request human reviews of them. Errors: feedback.ErrUnknownCheck,
 	// *entity.InvalidError.
 
 	decision.Source
 	decision.Records
-	// ReviewNotices returns the oldest settled review of each account that its owner has not heard of. EndReviewNotice
-	// removes it from the list.
+	// ReviewNotices returns the oldest settled review of each account that its owner has not been told about.
+	// EndReviewNotice removes it from the list.
 	ReviewNotices(ctx context.Context) ([]decision.Settled, error)
 	EndReviewNotice(ctx context.Context, ref string) error
 	// AskReview returns the review of a check. It asks for one if there is none.

@@ -20,13 +20,13 @@ import (
 // usageMonths is how many months the usage page offers: those whose records are kept.
 const usageMonths = 13
 
-// tally is how many checks have something in common, such as a key, by verdict.
+// tally counts the checks that have something in common, such as a key, by verdict.
 type tally struct {
 	Name                        string
 	Allow, Review, Block, Total int
 }
 
-// tallies sums counts by what name returns, the most frequent first.
+// tallies sums counts by the result of name, the most frequent first.
 func tallies(counts []decision.Count, name func(decision.Count) string) []tally {
 	sums := map[string]tally{}
 	for _, c := range counts {
@@ -48,7 +48,7 @@ func tallies(counts []decision.Count, name func(decision.Count) string) []tally 
 	})
 }
 
-// usage shows what the account used in a month.
+// usage shows the account's usage in a month.
 func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 	now := c.cfg.Now().UTC()
 	current := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -82,7 +82,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 		"Current": month.Equal(current), "Spans": days, "Total": total(days), "Chart": chart(days), "Groups": groups})
 }
 
-// keyName returns what the customer knows a key by.
+// keyName returns the name by which the customer knows a key.
 func keyName(keys []apikey.Key, id string) string {
 	for _, k := range keys {
 		if k.ID == id {

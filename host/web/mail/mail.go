@@ -20,7 +20,7 @@ import (
 // Message is a plain text to one address.
 type Message struct{ To, Subject, Text string }
 
-// ErrUndeliverable means that a message was refused for good, so that sending it again will hardly help.
+// ErrUndeliverable means that a message was refused permanently, so sending it again will hardly help.
 var ErrUndeliverable = errors.New("the message cannot be delivered")
 
 // Sender sends messages through one SMTP server. It is safe for concurrent use.
@@ -138,7 +138,7 @@ func (s *Sender) compose(m Message) (*gomail.Msg, error) {
 	_, domain, _ := strings.Cut(s.from.Address, "@")
 	message.SetMessageIDWithValue(rand.Text() + "@" + domain) // the default names this machine
 	message.SetDate()
-	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834, so that nobody's absence is reported to us
+	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834; prevents out-of-office replies
 	message.Subject(m.Subject)
 	message.SetBodyString(gomail.TypeTextPlain, m.Text)
 	return message, nil

@@ -26,7 +26,7 @@ var ownStyle []byte
 // view is the data of a page's template.
 type view map[string]any
 
-// file is a static file. Its URL contains a hash of its content, so that browsers can keep it.
+// file is a static file. Its URL contains a hash of its content, so that browsers can cache it.
 type file struct {
 	name, version string
 	text          []byte

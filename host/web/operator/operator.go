@@ -23,7 +23,7 @@ import (
 	"assay/host/entity"
 )
 
-// Path is where the page is. The handler of New serves it and all paths below it.
+// Path is the path of the page. The handler of New serves it and all paths below it.
 const Path = "/operator"
 
 // Config configures the page.
@@ -31,7 +31,7 @@ type Config struct {
 	Token string // opens the page; if empty, the page says how to set it
 	// Client returns the address block of a request's client, which limits wrong tokens.
 	Client func(*http.Request) netip.Prefix
-	// State returns the state to show. It returns soon, whatever is broken.
+	// State returns the state to show. It returns soon even if parts of the host are broken.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
 	Reviews Reviews
@@ -148,8 +148,8 @@ func (p *page) state(w http.ResponseWriter, r *http.Request) {
 	p.render(w, http.StatusOK, "state", view{"Title": "Operator", "S": s, "Every": every(r)})
 }
 
-// refreshes are the intervals in seconds at which the page loads itself again if the operator asks for it. By itself it
-// does not: that would disturb readers of the page, above all those who have it read to them.
+// refreshes are the intervals in seconds at which the page loads itself again if the operator asks for it. By default
+// it does not, because that would disturb readers, above all those who use screen readers.
 var refreshes = []string{"10", "60"}
 
 // every returns the interval that the operator asked for, or "".
@@ -160,7 +160,7 @@ func every(r *http.Request) string {
 	return ""
 }
 
-// refuse answers a request without the right token. wait is how long no token is compared.
+// refuse answers a request without the right token. wait is how long the host compares no tokens of the client.
 func (p *page) refuse(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	status, text := http.StatusUnauthorized, "This is not the token of this host. It is in ASSAY_OPERATOR_TOKEN."
 	if _, ok := bearer(r); !ok && r.Method != http.MethodPost {

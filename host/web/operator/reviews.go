@@ -26,7 +26,7 @@ const (
 	maxReview   = 16 << 10 // bytes of a form
 )
 
-// listed is a review on the page, with what somebody entered about it and why that was not accepted.
+// listed is a review on the page, with a person's input about it and the reason why that was not accepted.
 type listed struct {
 	decision.Case
 	Entry       entry
@@ -43,7 +43,7 @@ func (p *page) reviews(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// showReviews shows the open reviews, with what is known of one of them.
+// showReviews shows the open reviews, one of them with its details.
 func (p *page) showReviews(w http.ResponseWriter, r *http.Request, status int, one listed) {
 	cases, err := p.cfg.Reviews.OpenReviews(r.Context(), maxListed)
 	if err != nil {

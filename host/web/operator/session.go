@@ -16,7 +16,7 @@ import (
 	"assay/host/internal/lru"
 )
 
-// MinToken is the least number of bytes in a token: one of random letters and digits then has more than 80 bits.
+// MinToken is the minimum length of a token in bytes. Random letters and digits of this length have more than 80 bits.
 const MinToken = 16
 
 // CheckToken returns an error if a token is not empty and too short, or has blanks around it, which would be lost on
@@ -38,9 +38,9 @@ const (
 	cookieName  = "assay_operator"
 )
 
-// Wrong tokens that a client may present at once, and how often one more. A client is an address block, so that nobody
-// locks out the others. With a token of MinToken random letters and digits, guessing is hopeless at any rate; the limit
-// also protects weaker tokens.
+// How many wrong tokens a client may present at once, and how often one more. A client is an address block, so that
+// none locks out the others. With a token of MinToken random letters and digits, guessing is hopeless at any rate; the
+// limit also protects weaker tokens.
 const (
 	wrongTokens = 10
 	wrongEvery  = 10 * time.Second
@@ -55,7 +55,7 @@ const (
 type hash = [sha256.Size]byte
 
 // door decides who may see the page. Sessions are in memory, because the page must work while the database is down; so
-// signing out ends one on this host, and a restart ends all.
+// a session belongs to one host, and a restart ends all of them.
 type door struct {
 	token    hash                                    // so that comparing takes constant time
 	sessions *lru.Cache[hash, time.Time]             // when each ends
@@ -87,11 +87,11 @@ func (d *door) try(r *http.Request, token string) (ok bool, wait time.Duration) 
 	if subtle.ConstantTimeCompare(sum[:], d.token[:]) != 1 {
 		return false, 0
 	}
-	attempt.CancelAt(now) // a right token costs nothing
+	attempt.CancelAt(now) // a correct token is not counted
 	return true, 0
 }
 
-// session returns the session of a request, and when it ends. A session that has ended, or is none, ended in the past.
+// session returns the session of a request, and when it ends. For an unknown or ended session, until is in the past.
 func (d *door) session(r *http.Request) (id hash, until time.Time) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

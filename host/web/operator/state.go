@@ -10,7 +10,7 @@ type State struct {
 	At       time.Time `json:"at"`
 	Host     string    `json:"host"` // its name in Hosts
 	Version  string    `json:"version"`
-	NotReady []Warning `json:"not_ready"` // why the host takes no checks; empty: it does
+	NotReady []Warning `json:"not_ready"` // why the host takes no checks; empty: it takes checks
 	Warnings []Warning `json:"warnings"`
 	Hosts    []Host    `json:"hosts"`
 	Lineup   Lineup    `json:"lineup"`
@@ -36,7 +36,7 @@ const (
 // Severity orders warnings.
 type Severity string
 
-// The severities. Only problems keep a host from being called healthy.
+// The severities. A host with cautions or advice is still healthy.
 const (
 	Problem Severity = "problem" // something does not work as it should
 	Caution Severity = "caution" // a setting that is wrong in most installations
@@ -55,7 +55,7 @@ type Host struct {
 	Name       string        `json:"name"`
 	This       bool          `json:"this"`              // the host that is asked
 	Version    string        `json:"version,omitempty"` // "" if that is not known
-	Seen       time.Duration `json:"seen_ns"`           // since it last said that it is alive
+	Seen       time.Duration `json:"seen_ns"`           // since it last reported
 	Silent     bool          `json:"silent"`            // for so long that others do not wait for it
 	Since      time.Time     `json:"since"`             // when it started
 	Activation int64         `json:"activation"`        // that it runs; 0: none
@@ -75,7 +75,7 @@ type Lineup struct {
 	Canary     *Canary   `json:"canary,omitempty"`
 	Layers     []Layer   `json:"layers"`
 	Shadow     *Shadow   `json:"shadow,omitempty"` // nil: no layer is in shadow
-	Weights    string    `json:"weights"`          // what the weights of layers mean, in a sentence
+	Weights    string    `json:"weights"`          // the meaning of the layers' weights, in a sentence
 }
 
 // Canary is a lineup that decides for a share of the accounts.

@@ -1,5 +1,4 @@
-// Package refusal maps errors to what a client is answered: one table of status, code and text for the API and the
-// pages.
+// Package refusal maps errors to responses: one table of status, code and text for the API and the pages.
 package refusal
 
 import (
@@ -70,7 +69,7 @@ const (
 	Uncertain    = "uncertain"
 )
 
-// plain are errors whose texts are for the client. The first that fits counts.
+// plain are errors whose texts are for the client. The first match counts.
 var plain = []struct {
 	err    error
 	status int
@@ -100,7 +99,7 @@ var plain = []struct {
 	{admission.ErrShare, http.StatusServiceUnavailable, Share},
 }
 
-// Of returns the refusal that an error means, or nil if it is none: then the client does not see its text.
+// Of returns the refusal for an error, or nil if there is none: then the client must not see the error's text.
 func Of(err error) *Refusal {
 	var (
 		refused *Refusal

@@ -96,7 +96,7 @@ func (s *Server) certify(t testing.TB) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// Next returns the next message, for which it waits.
+// Next waits for the next message and returns it.
 func (s *Server) Next(t testing.TB) Message {
 	t.Helper()
 	select {
