@@ -8,10 +8,10 @@ import (
 )
 
 // covered holds the blocks of each file, by import path and file name, and whether a package's tests execute them. It
-// is nil if that is not known.
+// is nil if that is unknown.
 type covered map[string][]block
 
-// block is a range of lines, both included.
+// block is a range of lines, including the first and the last.
 type block struct {
 	first, last int
 	executed    bool
@@ -47,7 +47,7 @@ func readProfile(name string) (covered, error) {
 }
 
 // may reports whether the tests may notice a change of a line: they execute it, or no block covers it. No block covers
-// lines outside functions and the case of a switch: its block begins after the colon.
+// lines outside functions, or the case line of a switch, whose block begins after the colon.
 func (c covered) may(file string, line int) bool {
 	known := false
 	for _, b := range c[file] {

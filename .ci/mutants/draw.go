@@ -13,11 +13,11 @@ type target struct {
 	mutants map[string][]Mutant // by kind
 }
 
-// draw chooses mutants. Every package has its share by lines, a kind is as likely as another.
+// draw chooses mutants. Each package's share is proportional to its lines, and all kinds are equally likely.
 type draw struct {
 	random *rand.Rand
 	slots  []*target // the packages of the mutants to come
-	rest   []*target // all packages, for when one has no more mutants
+	rest   []*target // all packages, used when one has no more mutants
 }
 
 func newDraw(targets []*target, seed uint64, count int) *draw {
@@ -29,7 +29,7 @@ func newDraw(targets []*target, seed uint64, count int) *draw {
 			total += t.lines
 		}
 	}
-	// The packages lie end to end, and a mutant is in each count-th part.
+	// Lay the packages end to end, and draw one mutant from each of count equal parts.
 	offset := d.random.Float64()
 	end := 0
 	for _, t := range d.rest {

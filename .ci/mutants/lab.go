@@ -30,14 +30,14 @@ type lab struct {
 	clean  map[string]func() (clean, error) // by package, each measured once
 }
 
-// clean is how a package's tests end without a mutant, and what they execute.
+// clean is the outcome of a package's tests without a mutant, and the lines that they execute.
 type clean struct {
 	passed bool
 	took   time.Duration
 	lines  covered
 }
 
-// compile writes a mutant's overlay and compiles its package. The error wraps errNotCompiled if that fails.
+// compile writes a mutant's overlay and compiles its package. The error wraps errNotCompiled if the compiler fails.
 func (l *lab) compile(ctx context.Context, t *target, m Mutant) (overlay string, err error) {
 	if overlay, err = l.overlay(m); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (l *lab) try(ctx context.Context, t *target, m Mutant, overlay string) (Res
 			r.Untested += len(paths) - i
 			break
 		}
-		// Tests that take this long do not end: the machine may be busier than it was without the mutant.
+		// Tests that exceed this limit hang. The limit allows for a busier machine than without the mutant.
 		limit := 5*clean.took + time.Minute
 		flags := []string{"-overlay", overlay}
 		if l.race && m.Kind == kindLock {
@@ -124,8 +124,7 @@ func (l *lab) overlay(m Mutant) (string, error) {
 	return overlay, nil
 }
 
-// measure tests a package without a mutant, the first time that its tests are needed. If they fail, they cannot find
-// anything.
+// measure runs a package's tests without a mutant when they are first needed. Tests that fail cannot find mutants.
 func (l *lab) measure(ctx context.Context, path string) (clean, error) {
 	l.mu.Lock()
 	once := l.clean[path]
@@ -137,8 +136,8 @@ func (l *lab) measure(ctx context.Context, path string) (clean, error) {
 	return once()
 }
 
-// cover tests a package for what its tests execute. Those that fail because they are instrumented run once more, as
-// they are.
+// cover runs a package's tests and records the lines that they execute. If they fail, it runs them again without
+// instrumentation, which may be the cause.
 func (l *lab) cover(ctx context.Context, path string) (clean, error) {
 	profile := filepath.Join(l.dir, strings.ReplaceAll(path, "/", "-")+".profile")
 	one, err := l.test(ctx, path, time.Hour, time.Hour, "-coverpkg=./...", "-coverprofile="+profile)
@@ -158,7 +157,7 @@ func (l *lab) cover(ctx context.Context, path string) (clean, error) {
 	return clean{passed: one.outcome == survived, took: one.took}, nil
 }
 
-// tested is the end of one package's tests.
+// tested is the outcome of one package's tests.
 type tested struct {
 	outcome, found string
 	cut            bool // the bound ended them
@@ -168,14 +167,14 @@ type tested struct {
 // event is a line of go test -json.
 type event struct{ Action, Package, Test, Output, FailedBuild string }
 
-// test runs a package's tests until one fails. Those that take longer than limit hang; bound ends them
+// test runs a package's tests until one fails. Tests that exceed limit count as hung; tests that exceed bound end
 // without a result.
 func (l *lab) test(ctx context.Context, path string, limit, bound time.Duration, flags ...string) (tested, error) {
 	within, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-failfast", "-timeout", limit.String()}, flags...)
 	cmd := exec.CommandContext(within, "go", append(args, path)...)
-	// The test program and what it starts end with go.
+	// Ending go also ends the test program and its child processes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

@@ -3,9 +3,9 @@
 //	go run ./.ci/mutants -seed 7 -count 150
 //
 // The seed chooses the lines, spread over the packages by their length; the same seed and tree give the same mutants. A
-// mutant is an overlay of the go command and never touches the tree. Of the tests that execute its line, those of its
-// own package run first, then those of the packages that import it, nearest first, up to the first failure. What tests
-// build themselves, such as a host's program and layers in WebAssembly, comes from the tree, without the mutant.
+// mutant is an overlay of the go command and never touches the tree. The tests that execute its line run until one
+// fails: those of its own package, then those of the packages that import it, nearest first. Programs that tests build
+// themselves, such as a host and layers in WebAssembly, come from the tree, without the mutant.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 // roots are the folders whose packages are broken.
 var roots = []string{"./host/...", "./plugins/...", "./sdk/...", "./registry/..."}
 
-// Result is what became of a mutant.
+// Result is the result of testing a mutant.
 type Result struct {
 	Mutant
 	Package  string  `json:"package"`

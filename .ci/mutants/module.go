@@ -105,7 +105,7 @@ func goList(ctx context.Context, patterns ...string) ([]listed, error) {
 }
 
 // testers returns the packages whose tests may find a mutant of a package: itself, then those that import it, nearest
-// first. What only a package's tests import is not passed on to its importers.
+// first. An import of only a package's tests does not extend to the package's importers.
 func testers(packages map[string]listed, path string) []string {
 	distance := map[string]int{path: 0}
 	tests := map[string]int{path: 0}

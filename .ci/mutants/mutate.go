@@ -137,7 +137,7 @@ func (f *finder) comparison(n *ast.BinaryExpr) {
 	}
 }
 
-// condition adds the mutants of an if. Its variables stay in use, so that it compiles.
+// condition adds the mutants of an if statement. The condition's variables stay in use, so that the mutants compile.
 func (f *finder) condition(n *ast.IfStmt) {
 	never := "false && (" + f.text(n.Cond) + ")"
 	if isErrorCheck(n.Cond) {
@@ -149,12 +149,12 @@ func (f *finder) condition(n *ast.IfStmt) {
 			f.replace(kindCheck, n.Cond, never)
 		}
 	}
-	if b, ok := n.Cond.(*ast.BinaryExpr); !ok || equalities[b.Op] == "" { // else it is a swapped comparison
+	if b, ok := n.Cond.(*ast.BinaryExpr); !ok || equalities[b.Op] == "" { // comparison swaps == and != instead
 		f.replace(kindNegated, n.Cond, "!("+f.text(n.Cond)+")")
 	}
 }
 
-// locks adds a mutant for each mutex that a function locks: without all its calls of Lock and Unlock.
+// locks adds, for each mutex that a function locks, a mutant without the mutex's Lock and Unlock calls.
 func (f *finder) locks(body *ast.BlockStmt) {
 	var names []string
 	calls := map[string][]edit{}
@@ -180,7 +180,7 @@ func (f *finder) locks(body *ast.BlockStmt) {
 	}
 }
 
-// replace adds a mutant that has another text instead of a node.
+// replace adds a mutant in which text replaces a node.
 func (f *finder) replace(kind string, n ast.Node, text string) {
 	text += strings.Repeat("\n", strings.Count(f.text(n), "\n")-strings.Count(text, "\n"))
 	f.add(kind, edit{f.offset(n.Pos()), f.offset(n.End()), text})
