@@ -1,4 +1,4 @@
-// Package assay holds the documents of the repository's root and of plugins that the host shows.
+// Package assay embeds the documents in the repository's root and in plugins that the host shows.
 package assay
 
 import _ "embed"

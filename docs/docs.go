@@ -16,7 +16,7 @@ import (
 //go:embed api guide catalogue api.md contract.md testing.md decisions/scoring.md
 var files embed.FS
 
-// Host is the address in the documentation's texts and snippets, in place of that of the host that serves them.
+// Host is the address in the documentation's texts and snippets. The host that serves them puts its own in its place.
 const Host = "https://assay.example"
 
 // Page is a page of the customers' documentation.
@@ -24,7 +24,7 @@ type Page struct {
 	Name  string // in its URL; empty for the first page
 	Title string
 	Group string // the heading above it in the list of pages
-	Part  bool   // belongs to the last page before it that is not a part, and is listed only there and on other parts
+	Part  bool   // belongs to the last page before it that is not a part; only that page and its parts list it
 	HTML  template.HTML
 
 	TestValues bool // its snippets check test values, so that they run with a test key
@@ -121,7 +121,7 @@ func read(file string) (string, error) {
 
 var inclusion = regexp.MustCompile(`(?m)^<!-- include (\S+): (.+) -->$`)
 
-// include replaces each line <!-- include FILE: HEADING --> by the text below that heading of a file in docs.
+// include replaces each line <!-- include FILE: HEADING --> with the text below that heading of a file in docs.
 func include(text string) (string, error) {
 	var failed error
 	text = inclusion.ReplaceAllStringFunc(text, func(line string) string {

@@ -18,13 +18,13 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// languages are those of snippets, in the order of their tabs. Blocks of code that follow each other in this order are
-// one snippet.
+// languages are the languages of snippets, in the order of their tabs. Code blocks that follow each other in this order
+// form one snippet.
 var languages = []struct{ Fence, Name string }{
 	{"sh", "curl"}, {"go", "Go"}, {"ts", "TypeScript"}, {"python", "Python"},
 }
 
-// captions are those of other blocks of code.
+// captions are the captions of other code blocks, by language.
 var captions = map[string]string{"json": "Response", "text": "Output of the programs"}
 
 // renderer writes a page as HTML. It leaves out HTML in the document.
@@ -133,7 +133,7 @@ func (r *renderer) plain(n ast.Node) string {
 // signalCode matches the code of a signal.
 var signalCode = regexp.MustCompile(`^[a-z0-9_-]+(:[a-z0-9_-]+){2}$`)
 
-// heading writes a heading that links to itself. The code of a signal is its own ID, and may wrap after a colon.
+// heading writes a heading that links to itself. A signal's code is also the heading's ID, and may wrap after a colon.
 func (r *renderer) heading(n *ast.Heading) {
 	id, _ := n.AttributeString("id")
 	code := r.plain(n)
@@ -149,7 +149,7 @@ func (r *renderer) heading(n *ast.Heading) {
 	fmt.Fprintf(r, "</a></h%d>\n", n.Level)
 }
 
-// table writes a table whose rows are cards on a phone, with the heading of each cell.
+// table writes a table whose rows become cards on a phone, with a heading for each cell.
 func (r *renderer) table(n *tables.Table) {
 	var labels []string
 	r.WriteString("<div class=\"wide\"><table class=\"sheet\">\n")
@@ -189,13 +189,13 @@ func index(n ast.Node) (i int) {
 	return i
 }
 
-// language returns the place of a block's language in languages, or -1 for other code.
+// language returns the index of a block's language in languages, or -1 for other code.
 func (r *renderer) language(n *ast.FencedCodeBlock) int {
 	fence := string(n.Language(r.source))
 	return slices.IndexFunc(languages, func(l struct{ Fence, Name string }) bool { return l.Fence == fence })
 }
 
-// joins reports whether a node is the next language of a snippet.
+// joins reports whether a node continues a snippet in a later language.
 func (r *renderer) joins(snippet []*ast.FencedCodeBlock, n ast.Node) bool {
 	code, ok := n.(*ast.FencedCodeBlock)
 	if !ok || len(snippet) == 0 {
@@ -205,7 +205,7 @@ func (r *renderer) joins(snippet []*ast.FencedCodeBlock, n ast.Node) bool {
 	return last >= 0 && r.language(code) > last
 }
 
-// snippet writes blocks of code, as tabs if there are several. They are radio buttons, so that a style sheet can show
+// snippet writes code blocks, as tabs if there are several. The tabs are radio buttons, so that a style sheet can show
 // the chosen one.
 func (r *renderer) snippet(blocks []*ast.FencedCodeBlock) {
 	if len(blocks) == 0 {
