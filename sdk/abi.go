@@ -1,5 +1,5 @@
-// Package sdk lets authors write a scoring layer as one Go function. It contains nothing of the host: only the standard
-// library, so that a layer builds anywhere.
+// Package sdk lets authors write a scoring layer as one Go function. It imports nothing of the host, and in guests only
+// the standard library, so that a layer builds anywhere.
 //
 // A layer is a pure function of the facts about one entity. It reads facts, emits signals (points, a stable code and a
 // sentence for a person), may name a threat, and returns whether it scored or abstains. Compiled for wasip1, it calls

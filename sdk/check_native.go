@@ -17,7 +17,7 @@ type Check struct {
 // Register sets the layer that assay_v1_score runs in a guest. Natively it does nothing; tests call Run.
 func Register(Layer) {}
 
-// Facts maps dotted names to what is known about an entity (ABI.md section 7).
+// Facts holds the known facts about an entity by their dotted names (ABI.md section 7).
 type Facts map[string]string
 
 // Signal is one reason for a score.
@@ -30,8 +30,8 @@ type Signal struct {
 // Result is a layer's answer to one native call.
 type Result struct {
 	Outcome Outcome
-	// Score is the sum of the points, -100 to 100; 0 unless the layer scored and the answer is accepted. A host holds
-	// it to the manifest's score_range too.
+	// Score is the sum of the points, -100 to 100; 0 unless the layer scored and the answer is accepted. A host also
+	// limits it to the manifest's score_range.
 	Score   int
 	Signals []Signal
 	Threat  Threat // "" if the layer named none
@@ -76,8 +76,8 @@ func (c *Check) Has(name TextFact) bool {
 func Join(parts ...string) string { return strings.Join(parts, "") }
 
 // Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
-// sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range. The
-// text may be overwritten after the call.
+// sentence that names the evidence. The layer's score is the sum of its points, limited to the manifest's score_range.
+// The caller may overwrite text after the call.
 func (c *Check) Signal(points int, code, text string) {
 	c.refuse(ValidCode(code))
 	text = CutText(text)

@@ -23,8 +23,8 @@ func Register(layer Layer) {
 	deepen()
 }
 
-// deepen needs more of the stack than layers do, so that it has grown in the host's snapshot of the guest. Otherwise a
-// call that needs more than Go's first stack would cost tens of thousands of units of fuel.
+// deepen uses more stack than layers do, so that the stack has already grown in the host's snapshot of the guest.
+// Otherwise a call that outgrows Go's initial stack would cost tens of thousands of units of fuel.
 //
 //go:noinline
 func deepen() byte {
@@ -57,8 +57,8 @@ func score() int32 { return int32(registered(&Check{})) }
 type Check struct{ _ [0]func() }
 
 // room receives facts and joined texts, one after the other, because an allocation for each would cost more than
-// everything else. Nothing in it is overwritten, because a layer may keep its strings. Once it is full, another room
-// takes its place.
+// everything else. Nothing in it is overwritten, because a layer may keep its strings. Once it is full, a new room
+// replaces it.
 var (
 	room = &firstRoom
 	used int // bytes of room
@@ -123,8 +123,8 @@ func Join(parts ...string) string {
 }
 
 // Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
-// sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range. The
-// text may be overwritten after the call.
+// sentence that names the evidence. The layer's score is the sum of its points, limited to the manifest's score_range.
+// The caller may overwrite text after the call.
 func (c *Check) Signal(points int, code, text string) {
 	points = min(max(points, -1<<31), 1<<31-1) // truncating to int32 could otherwise make it valid
 	hostSignal(int32(points), ptr(code), uint32(len(code)), ptr(text), uint32(len(text)))

@@ -4,9 +4,9 @@ package sdk
 // frozen, randomness is fixed, there are no files, and no state survives from one call to the next.
 type Layer func(*Check) Outcome
 
-// There is a constant for each fact of ABI.md, such as [RDAPAgeDays]. Its type says how to read the fact, so that a
-// misspelt name does not compile, nor a number that is read as a text; TextFact(RDAPAgeDays) reads it as one. A literal
-// has any of the types: settings (config.*) have no constants.
+// Each fact of ABI.md has a constant, such as [RDAPAgeDays]. Its type says how to read the fact, so that neither a
+// misspelt name nor a number read as a text compiles. TextFact(RDAPAgeDays) reads the number as a text. Settings
+// (config.*) have no constants, but a literal has any of the types.
 type (
 	// TextFact is the name of a fact for Fact, Get and Has.
 	TextFact string
@@ -24,7 +24,7 @@ func (c *Check) Get(name TextFact) string {
 	return value
 }
 
-// Count returns the named fact as a number of at most nine digits. It is not known if it is absent or anything else.
+// Count returns the named fact as a number. known is false unless the fact is a number of at most nine digits.
 func (c *Check) Count(name NumberFact) (n int, known bool) {
 	digits := c.Get(TextFact(name))
 	if len(digits) == 0 || len(digits) > 9 || digits[0] == '0' && len(digits) > 1 {
@@ -46,7 +46,7 @@ func (c *Check) Is(name YesNoFact) bool { return c.Get(TextFact(name)) == "yes" 
 // Not reports whether the named yes-or-no fact is known and no.
 func (c *Check) Not(name YesNoFact) bool { return c.Get(TextFact(name)) == "no" }
 
-// List returns an iterator over the entries of the named fact, which has none if it is absent.
+// List returns an iterator over the entries of the named fact. An absent fact has none.
 func (c *Check) List(name ListFact) func(yield func(string) bool) { // package iter would make each guest larger
 	return func(yield func(string) bool) {
 		list, begin := c.Get(TextFact(name)), 0

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxQuoteBytes is the most bytes of what [Quote] returns, without the ellipsis. Three quotations and a sentence fit
-// into a signal's text.
+// MaxQuoteBytes is the maximum size of the result of [Quote] in bytes, without the ellipsis. A signal's text has room
+// for three quotations and a sentence.
 const MaxQuoteBytes = 60
 
-// Quote returns a value in quotation marks for the end of a signal's text, so that no value makes the text too long or
-// one that hosts refuse: what a person cannot see becomes "?", characters that join others are left out, and a long
-// value is cut between two characters, with an ellipsis.
+// Quote returns a value in quotation marks for the end of a signal's text. No value can make the text too long or make
+// hosts refuse it: Quote replaces invisible characters with "?", leaves out joining characters, and cuts a long value
+// between two characters, with an ellipsis.
 func Quote(value string) string {
 	out := append(make([]byte, 0, MaxQuoteBytes+len("…")), "“"...)
 	for _, r := range value {
@@ -30,8 +30,8 @@ func Quote(value string) string {
 	return string(append(out, "”"...))
 }
 
-// Visible reports whether a person can see r, or the space that it makes: no control, format, tag, private or
-// unassigned character, line separator, variation selector or filler (Unicode 4.6, 5.21 and chapter 23).
+// Visible reports whether a person can see r or the space that it makes. Control, format, tag, private and unassigned
+// characters, line separators, variation selectors and fillers are invisible (Unicode 4.6, 5.21, chapter 23).
 func Visible(r rune) bool {
 	const brailleBlank = 0x2800
 	return r < utf8.RuneSelf && r >= ' ' && r != 0x7f || r >= utf8.RuneSelf && unicode.IsGraphic(r) &&

@@ -88,7 +88,7 @@ func CutText(text string) string {
 	for room > 0 && !utf8.RuneStart(text[room]) {
 		room--
 	}
-	kept := strings.TrimRightFunc(text[:room], isJoinControl) // which must not end a word
+	kept := strings.TrimRightFunc(text[:room], isJoinControl) // a joiner must not end a word
 	cut := kept + "…"
 	switch {
 	case strings.Count(cut, "“") > strings.Count(cut, "”"):
@@ -106,7 +106,7 @@ const HostText = "Assay: "
 // isJoinControl reports whether r is the zero width non-joiner or joiner.
 func isJoinControl(r rune) bool { return r == 0x200c || r == 0x200d }
 
-// mayJoin reports whether a joining character may stand between two others: after a virama, as in the languages of
+// mayJoin reports whether a joining character may appear between two others: after a virama, as in the languages of
 // India, and between letters of scripts that are written joined, as in Persian (RFC 5892, appendix A).
 func mayJoin(before, after rune) bool {
 	return isVirama(before) || isCursive(before) && isCursive(after)
@@ -121,7 +121,7 @@ func isCursive(r rune) bool {
 
 // imitatesHost reports whether text begins like HostText, ignoring case, spaces, accents and the difference between
 // characters that look alike. The word may begin a text, as in a name such as assay.example, but not before punctuation
-// that could pass for a colon. A text that begins with a quotation mark quotes somebody.
+// that could pass for a colon. A text that begins with a quotation mark is a quotation.
 func imitatesHost(text string) bool {
 	const word, inNames, quotes = "assay", "-._@/&+,'’\"”»)", "'\"‘“‚„«‹"
 	matched := 0

@@ -1,4 +1,4 @@
-// Package client calls Assay's API and verifies its webhooks. It needs the standard library alone.
+// Package client calls Assay's API and verifies its webhooks. It needs only the standard library.
 package client
 
 import (
@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// Client calls the API with a key. Create it with New, and change its fields before the first call only. It can be used
-// by several goroutines at once.
+// Client calls the API with a key. Create it with New, and change its fields only before the first call. It is safe for
+// concurrent use.
 type Client struct {
 	HTTP           *http.Client  // New sets one that follows no redirects
-	Attempts       int           // the most attempts of a call; 0: as many as its Timeout allows
+	Attempts       int           // the maximum number of attempts per call; 0: as many as Timeout allows
 	AttemptTimeout time.Duration // the time limit of an attempt
-	Timeout        time.Duration // the time limit of a call with its attempts and the pauses between them
+	Timeout        time.Duration // the time limit of a call, including all attempts and pauses
 	Wait           time.Duration // the time limit of an export or erasure in the background
 
 	url, key string
@@ -41,7 +41,7 @@ func New(url, key string) *Client {
 	}
 }
 
-// Request is what to check. The first of Domain, Email, Phone and IBAN that is set is scored.
+// Request names the value to check. The service scores the first of Domain, Email, Phone and IBAN that is set.
 type Request struct {
 	Domain string  `json:"domain,omitempty"`
 	Email  string  `json:"email,omitempty"`
@@ -49,15 +49,15 @@ type Request struct {
 	IBAN   string  `json:"iban,omitempty"`
 	Region *Region `json:"region,omitempty"`
 
-	Receipt bool `json:"receipt,omitempty"` // whether the result of Check shall have a receipt
+	Receipt bool `json:"receipt,omitempty"` // whether Check's result includes a receipt
 }
 
-// Region is where a value is from.
+// Region is the region that a value comes from.
 type Region struct {
 	Country string `json:"country"` // ISO 3166-1 alpha-2, or EU
 }
 
-// Verdict is what a score means.
+// Verdict is the decision about a checked value.
 type Verdict string
 
 // The verdicts of a Result. Those of an Event are in upper case.
@@ -93,7 +93,7 @@ type BatchResult struct {
 	Result
 	Error string `json:"error"` // empty if there is a result
 	Code  Code   `json:"code"`
-	Field string `json:"field"` // the invalid field of the request, if it is one
+	Field string `json:"field"` // the invalid field of the request, if there is one
 }
 
 // Feedback reports what a checked entity turned out to be.
@@ -105,12 +105,12 @@ type Feedback struct {
 	Request // optional: the value that was checked, which is scored again
 }
 
-// Error is an answer that is neither 200 nor 202.
+// Error is an answer with a status other than 200 and 202.
 type Error struct {
 	Status     int
-	Code       Code          // the kind of error; empty if the answer is not the service's
+	Code       Code          // the kind of error; empty if the service did not write the answer
 	Message    string        // for people; the text may change
-	Field      string        // the invalid field of the request, if it is one
+	Field      string        // the invalid field of the request, if there is one
 	Ref        string        // of an internal error, to quote to support
 	RequestID  string        // the X-Request-Id
 	ResetAt    time.Time     // when an exceeded limit ends
@@ -163,8 +163,8 @@ func (e *Error) Error() string {
 // Option changes a call.
 type Option func(*sending)
 
-// IdempotencyKey sets the Idempotency-Key of a call, such as the number of an order, so that the program can make the
-// call again after it was restarted. Without it, each call has a random one.
+// IdempotencyKey sets the Idempotency-Key of a call, such as an order number, so that the program can repeat the call
+// after a restart. Without this option, each call has a random key.
 func IdempotencyKey(key string) Option { return func(s *sending) { s.key = key } }
 
 type sending struct{ key string }
@@ -174,7 +174,7 @@ func (c *Client) Check(ctx context.Context, request Request, options ...Option) 
 	return call[Result](ctx, c, http.MethodPost, "/api/check", request, options...)
 }
 
-// CheckPublic scores a domain without a key, to try the service. Few such calls an hour are allowed.
+// CheckPublic scores a domain without a key, to try the service. The service allows few such calls an hour.
 func (c *Client) CheckPublic(ctx context.Context, domain string) (Result, error) {
 	return call[Result](ctx, c, http.MethodPost, "/api/check-public", Request{Domain: domain})
 }
@@ -206,8 +206,8 @@ func (c *Client) RevokeFeedback(ctx context.Context, ref string) error {
 	return err
 }
 
-// Receipt returns the receipt of a check, which proves its record to others, as JSON to store. It waits for the proof,
-// which the service has within seconds. If it takes longer than a call may, the receipt has the member "proof": null.
+// Receipt returns the receipt of a check, as JSON to store. It proves the check's record to others. Receipt waits for
+// the proof, which the service has within seconds. If that exceeds Timeout, the receipt has the member "proof": null.
 func (c *Client) Receipt(ctx context.Context, ref string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -242,7 +242,7 @@ func (a answer) decode(out any) error {
 	return nil
 }
 
-// send sends a request until it is answered, with the same bytes and the same key each time (contract section 4.6).
+// send sends a request, and retries it with the same bytes and the same key if that can help (contract section 4.6).
 func (c *Client) send(ctx context.Context, method, path string, in any, options ...Option) (a answer, err error) {
 	made := sending{key: rand.Text()}
 	for _, o := range options {
@@ -330,8 +330,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(min(s, most)) * time.Second
 }
 
-// retryable reports whether a request can soon have another answer if it is sent again: after too many requests, an
-// error of the server or a lost answer. A 429 without a code is a proxy's.
+// retryable reports whether a request may soon succeed if it is sent again: after too many requests, a server error or
+// a lost answer. A 429 without a code comes from a proxy.
 func retryable(err error) bool {
 	var (
 		refused *Error
@@ -344,8 +344,8 @@ func retryable(err error) bool {
 	return !errors.As(err, &never)
 }
 
-// pause returns how long to wait after an attempt: at least what the answer asks for, else longer each time, and never
-// the same for all clients.
+// pause returns how long to wait after an attempt: at least as long as the answer asks for, or else longer after each
+// attempt. A random part spreads the clients' retries.
 func pause(attempt int, err error) time.Duration {
 	var refused *Error
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {
@@ -355,7 +355,7 @@ func pause(attempt int, err error) time.Duration {
 	return most/2 + mathrand.N(most/2)
 }
 
-// wait waits, and reports false at once if the call's time ends before.
+// wait waits for d. It reports false at once if the call's time would end first.
 func wait(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return false

@@ -22,23 +22,23 @@ type Subject struct {
 	Region  *Region `json:"region,omitempty"`
 }
 
-// Explanation says why a check was decided as it was.
+// Explanation gives the reasons for the decision about a check.
 type Explanation struct {
 	RecordedCheck
 	Text         []string `json:"text"`           // the explanation in plain words, a paragraph each
 	DecidedBy    *Scoring `json:"decided_by"`     // under the weights that decided; nil if they cannot be loaded
-	Today        Scoring  `json:"today"`          // under today's
+	Today        Scoring  `json:"today"`          // under today's weights
 	FactsOfToday []string `json:"facts_of_today"` // sources of facts that may have changed since the check
 }
 
-// Scoring is a score and what it consists of. Start and the points of all reasons add up to Total.
+// Scoring is a score with its parts. Start and the points of all reasons add up to Total.
 type Scoring struct {
 	Score   int      `json:"score"`
 	Verdict Verdict  `json:"verdict"`
 	Start   float64  `json:"start"`
 	Total   float64  `json:"total"` // 0 is a score of 50, and every 10 points double the odds of fraud
 	Reasons []Reason `json:"reasons"`
-	Unknown []string `json:"unknown"` // what was not known
+	Unknown []string `json:"unknown"` // facts that were not known
 }
 
 // Reason is a signal with its weight.
@@ -47,7 +47,7 @@ type Reason struct {
 	Code         string  `json:"code"`
 	Layer        string  `json:"layer"`
 	Points       float64 `json:"points"`         // above 0 against the entity, below 0 for it
-	FactsOfToday bool    `json:"facts_of_today"` // whether it rests on facts that may have changed
+	FactsOfToday bool    `json:"facts_of_today"` // whether it depends on facts that may have changed
 }
 
 // HumanReview is a person's review of a check.
@@ -60,7 +60,7 @@ type HumanReview struct {
 	SettledAt *time.Time `json:"settled_at"`
 	Finding   *string    `json:"finding"` // the reviewer's reasons; nil until the review is settled
 
-	// Value and Contact are what was sent for the reviewer; nil if nothing, and once the review is settled.
+	// Value and Contact were sent for the reviewer; nil if they were not, and once the review is settled.
 	Value   *string `json:"value"`
 	Contact *string `json:"contact"`
 }
@@ -69,7 +69,7 @@ type HumanReview struct {
 type ReviewRequest struct {
 	Ref     string `json:"ref"`
 	Reason  string `json:"reason"`
-	Contact string `json:"contact,omitempty"` // where the reviewer can ask
+	Contact string `json:"contact,omitempty"` // where the reviewer can ask questions
 
 	Request // optional: the value that was checked, for the reviewer
 }
@@ -80,7 +80,7 @@ func (c *Client) SubjectRef(ctx context.Context, subject Subject) (string, error
 	return a.Subject, err
 }
 
-// Export returns the account's data about a subject as a JSON document to hand over. "checks" has all checks: if they
+// Export returns the account's data about a subject as a JSON document to hand over. "checks" has all checks: if there
 // are many, the service collects them in the background, and Export waits.
 func (c *Client) Export(ctx context.Context, subject Subject) (json.RawMessage, error) {
 	a, err := c.send(ctx, http.MethodPost, "/gdpr/export", subject)
@@ -119,8 +119,8 @@ func (c *Client) Export(ctx context.Context, subject Subject) (json.RawMessage, 
 	}
 }
 
-// Erase permanently erases the account's data about a subject. If its checks are many, the service erases them in the
-// background, and Erase waits. Erasing again succeeds.
+// Erase permanently erases the account's data about a subject. If the subject has many checks, the service erases them
+// in the background, and Erase waits. Erasing again succeeds.
 func (c *Client) Erase(ctx context.Context, subject Subject) error {
 	a, err := c.send(ctx, http.MethodPost, "/gdpr/erase", subject)
 	if err == nil && a.status == http.StatusAccepted {
@@ -129,7 +129,7 @@ func (c *Client) Erase(ctx context.Context, subject Subject) error {
 	return err
 }
 
-// await waits for the end of a request in the background, and returns its id.
+// await waits for a background request to end, and returns its id.
 func (c *Client) await(ctx context.Context, begun answer) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
@@ -153,7 +153,7 @@ func (c *Client) await(ctx context.Context, begun answer) (id string, err error)
 	return r.ID, err
 }
 
-// Explain says why a check was decided as it was. The value is not kept, so pass the one that was scored.
+// Explain gives the reasons for the decision about a check. The service does not keep the value, so pass it again.
 func (c *Client) Explain(ctx context.Context, ref string, value Request) (Explanation, error) {
 	return call[Explanation](ctx, c, http.MethodPost, "/gdpr/explain", struct {
 		Ref string `json:"ref"`
@@ -161,12 +161,12 @@ func (c *Client) Explain(ctx context.Context, ref string, value Request) (Explan
 	}{ref, value})
 }
 
-// AskReview asks for a person's review of a block or a review. Asking again returns the same review.
+// AskReview asks for a person's review of a block or review verdict. Asking again returns the same review.
 func (c *Client) AskReview(ctx context.Context, review ReviewRequest) (HumanReview, error) {
 	return call[HumanReview](ctx, c, http.MethodPost, "/gdpr/review", review)
 }
 
-// Review returns a person's review of a check. Its Error has the status 404 if none was asked for.
+// Review returns a person's review of a check. The *Error has the status 404 if nobody asked for one.
 func (c *Client) Review(ctx context.Context, ref string) (HumanReview, error) {
 	return call[HumanReview](ctx, c, http.MethodGet, "/gdpr/review?ref="+url.QueryEscape(ref), nil)
 }

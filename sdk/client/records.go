@@ -16,12 +16,12 @@ type Query struct {
 	Type    string    `json:"type,omitempty"`
 	Key     string    `json:"key,omitempty"`  // the id of an API key
 	From    time.Time `json:"from,omitzero"`  // the first time that is included
-	Until   time.Time `json:"until,omitzero"` // the first time that is not
+	Until   time.Time `json:"until,omitzero"` // the first time that is excluded
 
 	Request // at most one value that was checked; ExportChecks takes none
 }
 
-// RecordedCheck is a check as the audit log has it.
+// RecordedCheck is a check as the audit log records it.
 type RecordedCheck struct {
 	Ref        string    `json:"ref"`
 	Timestamp  time.Time `json:"timestamp"`
@@ -33,7 +33,7 @@ type RecordedCheck struct {
 	Overridden bool      `json:"overridden"` // whether an override decided the verdict
 }
 
-// CheckDetails is a recorded check with what followed.
+// CheckDetails is a recorded check with its webhook event, feedback and review.
 type CheckDetails struct {
 	RecordedCheck
 	Record   json.RawMessage `json:"record"` // its place in the audit log, and the first checkpoint that covers it
@@ -57,7 +57,7 @@ type ListedEvent struct {
 	Data      EventData `json:"data"`
 }
 
-// Usage is what an account used in a month.
+// Usage is an account's usage in a month.
 type Usage struct {
 	Month    string `json:"month"`
 	Quota    int    `json:"quota"`
@@ -99,7 +99,7 @@ type Override struct {
 	Ignored   string    `json:"ignored"`  // why checks ignore it: expired or altered
 }
 
-// Search lists the recorded checks that match, newest first. It asks for a page when it is needed.
+// Search lists the recorded checks that match, newest first. It requests each page when it needs it.
 func (c *Client) Search(ctx context.Context, query Query) iter.Seq2[RecordedCheck, error] {
 	type asked struct {
 		Query
@@ -134,7 +134,7 @@ func (c *Client) Events(ctx context.Context, after int64) iter.Seq2[ListedEvent,
 	})
 }
 
-// pages yields what all pages have. read reads the page after a place, and returns the next place, empty for none.
+// pages yields the items of all pages. read reads the page after a place, and returns the next place, "" for none.
 func pages[T any](read func(after string) ([]T, string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := ""; ; {
@@ -179,7 +179,7 @@ func (c *Client) ExportChecks(ctx context.Context, format string, query Query) (
 	return a.body, err
 }
 
-// Usage returns what was used in a month, such as 2026-01; in this one if month is empty.
+// Usage returns the account's usage in a month, such as 2026-01, or in the current month if month is empty.
 func (c *Client) Usage(ctx context.Context, month string) (Usage, error) {
 	if month != "" {
 		month = "?month=" + url.QueryEscape(month)
@@ -187,7 +187,7 @@ func (c *Client) Usage(ctx context.Context, month string) (Usage, error) {
 	return call[Usage](ctx, c, http.MethodGet, "/api/usage"+month, nil)
 }
 
-// SetOverride sets a verdict in advance. An override of the same value is replaced.
+// SetOverride sets a verdict in advance. It replaces an override of the same value.
 func (c *Client) SetOverride(ctx context.Context, request OverrideRequest) (Override, error) {
 	return call[Override](ctx, c, http.MethodPost, "/api/overrides", request)
 }

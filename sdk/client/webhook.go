@@ -40,7 +40,7 @@ type Webhook struct {
 	Tolerance time.Duration // how old, or how far in the future, a webhook can be
 
 	secret string
-	key    []byte // which the secret encodes
+	key    []byte // decoded from the secret
 }
 
 // NewWebhook returns a Webhook for the endpoint's secret (whsec_...).
@@ -56,8 +56,8 @@ func NewWebhook(secret string) (*Webhook, error) {
 	return &Webhook{Tolerance: 5 * time.Minute, secret: secret, key: key}, nil
 }
 
-// VerifyServiceSignature checks X-Service-Signature, which signs the body alone, and returns the event of a request.
-// Use Verify instead where you can, which also refuses replays. Pass the body as received.
+// VerifyServiceSignature checks X-Service-Signature, which signs only the body, and returns the event of a request.
+// Prefer Verify, which also refuses replays. Pass the body as received.
 func (w *Webhook) VerifyServiceSignature(h http.Header, body []byte) (Event, error) {
 	mac := hmac.New(sha256.New, []byte(w.secret)) // as displayed, with its prefix
 	mac.Write(body)
@@ -69,7 +69,7 @@ func (w *Webhook) VerifyServiceSignature(h http.Header, body []byte) (Event, err
 }
 
 // Verify checks the signature and the time of a request, and returns its event. Pass the body as received: decoding and
-// encoding it again would change its bytes. An error is ErrSignature, or the body is not an event.
+// encoding it again would change its bytes. The error is ErrSignature, unless the body is not an event.
 func (w *Webhook) Verify(h http.Header, body []byte, now time.Time) (Event, error) {
 	if !w.signed(h, body, now) {
 		return Event{}, ErrSignature
@@ -77,7 +77,7 @@ func (w *Webhook) Verify(h http.Header, body []byte, now time.Time) (Event, erro
 	return decodeEvent(body)
 }
 
-// header returns the value of a header whose name a framework may have left in another case.
+// header returns the value of a header. It ignores the case of the name, which frameworks may change.
 func header(h http.Header, name string) string {
 	for key, values := range h {
 		if strings.EqualFold(key, name) && len(values) > 0 {
@@ -96,8 +96,8 @@ func decodeEvent(body []byte) (event Event, err error) {
 
 var seconds = regexp.MustCompile(`^[0-9]{1,12}$`)
 
-// signed verifies the signature of Standard Webhooks 1.0. During a rotation there is one for each secret, and one match
-// is enough.
+// signed verifies the signature of Standard Webhooks 1.0. During a rotation there is a signature for each secret, and
+// one match is enough.
 func (w *Webhook) signed(h http.Header, body []byte, now time.Time) bool {
 	id, timestamp := header(h, "webhook-id"), header(h, "webhook-timestamp")
 	if !seconds.MatchString(timestamp) {

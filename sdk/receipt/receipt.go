@@ -1,5 +1,5 @@
-// Package receipt verifies receipts of checks without the service that issued them: that the record of a check was
-// promised to be in the audit log, or that it is there. docs/audit-format.md describes receipts.
+// Package receipt verifies receipts of checks without the service that issued them: that the service promised to add a
+// check's record to the audit log, or that the record is there. docs/audit-format.md describes receipts.
 package receipt
 
 import (
@@ -18,13 +18,13 @@ import (
 // Format is the format of receipts.
 const Format = "assay-receipt-1"
 
-// Receipt is what a customer can show about a check.
+// Receipt is the proof that a customer can show about a check.
 type Receipt struct {
 	Format     string `json:"format"`
 	Record     Record `json:"record"`
 	Activation Hex    `json:"activation,omitempty"` // the hash of the activation of the lineup that decided
 	Promise    string `json:"promise"`              // see audit.Promise
-	Proof      *Proof `json:"proof"`                // nil: promised, not proved yet
+	Proof      *Proof `json:"proof"`                // nil: promised, but not proved yet
 
 	Keys []string `json:"keys,omitempty"` // the statements that introduce keys after the first, see audit.Statement
 }
@@ -52,7 +52,7 @@ type Proof struct {
 	Checkpoint string `json:"checkpoint"`
 }
 
-// Hex are bytes that are lowercase hexadecimal in JSON.
+// Hex holds bytes that are encoded as lowercase hexadecimal in JSON.
 type Hex []byte
 
 // MarshalText implements encoding.TextMarshaler.
@@ -64,7 +64,7 @@ func (h *Hex) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// NewRecord returns a record with its nonce, which is nil if it was erased.
+// NewRecord returns a record with its nonce. nonce is nil if it was erased.
 func NewRecord(nonce []byte, r audit.Record) Record {
 	return Record{Nonce: nonce, Kind: r.Kind, At: r.At, Ref: r.Ref, Account: r.Account, Key: r.Key, Type: r.Type,
 		Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest}
@@ -76,16 +76,16 @@ func (r Record) Content() audit.Record {
 		Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest}
 }
 
-// Result is what a valid receipt shows.
+// Result is the statement that a valid receipt proves.
 type Result struct {
 	audit.Promise
-	Size int64 // of the tree that contains the record; 0: it is promised only
+	Size int64 // of the tree that contains the record; 0: the record is only promised
 }
 
 // ErrBroken means that the service did not keep its promise. The receipt and the checkpoint are the evidence.
 var ErrBroken = errors.New("the promise was broken")
 
-// Parse reads a receipt. A member that Verify does not verify, such as "Score" beside "score", is an error.
+// Parse reads a receipt. A member that Verify does not verify, such as "Score" next to "score", is an error.
 func Parse(text []byte) (*Receipt, error) {
 	var r Receipt
 	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil {
@@ -97,7 +97,7 @@ func Parse(text []byte) (*Receipt, error) {
 	return &r, nil
 }
 
-// Verify verifies a receipt with the service's public key, and that each of the witnesses has signed its checkpoint.
+// Verify verifies a receipt with the service's public key. It also checks that each witness has signed the checkpoint.
 func (r *Receipt) Verify(key audit.Public, witnesses ...witness.Verifier) (Result, error) {
 	fail := func(err error) (Result, error) { return Result{}, fmt.Errorf("verifying receipt: %w", err) }
 	key, err := key.With(r.Keys)
@@ -149,7 +149,7 @@ func (r *Receipt) Verify(key audit.Public, witnesses ...witness.Verifier) (Resul
 }
 
 // Compare compares a receipt with a later checkpoint of the log, reading the log's public tiles. The error wraps
-// ErrBroken if the log has another record in the promised place, or none although the time is over.
+// ErrBroken if the log has another record in the promised place, or no record there after the promised time.
 func (r *Receipt) Compare(key audit.Public, checkpoint string, read audit.ReadTiles, now time.Time) (Result, error) {
 	fail := func(err error) (Result, error) { return Result{}, fmt.Errorf("comparing receipt: %w", err) }
 	result, err := r.Verify(key)

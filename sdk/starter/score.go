@@ -43,7 +43,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// longestNumber returns the longest run of digits in name, the first one if several are as long.
+// longestNumber returns the longest run of digits in name, the first one if several are equally long.
 func longestNumber(name string) string {
 	longest, begin := "", 0
 	for i := range len(name) {
