@@ -29,7 +29,7 @@ func (b ByType) For(entityType string) float64 {
 	return b[entityType]
 }
 
-// String returns the number for all types, or such as "domain -4.2, email -4".
+// String returns the number for all types, or a list such as "domain -4.2, email -4".
 func (b ByType) String() string {
 	if len(b) == 0 {
 		return "0"
@@ -41,8 +41,8 @@ func (b ByType) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// MarshalJSON writes a number or an object. One number reads as it did before there was one by type, because stored
-// lineups are identified by their digests.
+// MarshalJSON writes a number or an object. One number has the same form as before numbers by type were introduced,
+// because digests identify stored lineups.
 func (b ByType) MarshalJSON() ([]byte, error) {
 	if number, ok := b[allTypes]; ok || len(b) == 0 {
 		return json.Marshal(number)
@@ -83,8 +83,8 @@ func (b ByType) types() []string {
 	})
 }
 
-// check calls valid for every number. It reports an error too if b has numbers by type, and lacks one of the required
-// types or names an unknown one.
+// check calls valid for every number. It also reports an error if b has numbers by type and lacks a required type or
+// names an unknown one.
 func (b ByType) check(required []string, valid func(float64) error) error {
 	_, forAll := b[allTypes]
 	for _, t := range b.types() {

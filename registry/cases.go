@@ -33,8 +33,8 @@ type Case struct {
 	Abstains bool `json:"abstains"` // then nothing else is expected
 }
 
-// Input returns the case's looked-up facts and, by their names without the prefix "config.", its settings. The settings
-// take the place of those of a lineup.
+// Input returns the case's looked-up facts and, by their names without the prefix "config.", its settings. They replace
+// the settings of a lineup.
 func (c Case) Input() (facts, settings map[string]string) {
 	facts, settings = map[string]string{}, map[string]string{}
 	for name, value := range c.Facts {
@@ -47,8 +47,8 @@ func (c Case) Input() (facts, settings map[string]string) {
 	return facts, settings
 }
 
-// ParseCases decodes the cases.jsonl of a layer with manifest m, which declares all their facts: it would not see
-// another one. Empty lines are skipped. An error names the line.
+// ParseCases decodes the cases.jsonl of a layer with manifest m, which must declare all facts of the cases, because the
+// layer sees no others. Empty lines are skipped. An error names the line.
 func ParseCases(text []byte, m Manifest) ([]Case, error) {
 	if len(text) > maxCasesBytes {
 		return nil, fmt.Errorf("reading cases: %d bytes exceed the limit of %d", len(text), maxCasesBytes)
@@ -81,7 +81,7 @@ func ParseCases(text []byte, m Manifest) ([]Case, error) {
 	return cases, nil
 }
 
-// Answer is what a layer said about a case's value.
+// Answer is a layer's answer about a case's value.
 type Answer struct {
 	Abstained bool
 	Score     int
@@ -89,7 +89,7 @@ type Answer struct {
 	Codes     []string // of its signals
 }
 
-// Differences lists how an answer differs from what the case expects. There are none if it is as expected.
+// Differences lists how an answer differs from what the case expects. It returns none if the answer is as expected.
 func (c Case) Differences(got Answer) []string {
 	var all []string
 	switch {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Constraint is a rule that a lineup obeys for one entity type, so that findings decide and style suggests. It is
+// Constraint is a rule that a lineup must obey for one entity type, so that findings decide and style suggests. It is
 // linear in the type's bias and weights: bias + sum(Coefficients[i] * weight of layer i) must be at least Bound, or
 // below it.
 type Constraint struct {
 	Type   string
 	Layer  string // of Signal, as the lineup names it
-	Signal string // "" for the rule that style alone does not block, but where a layer has proved that it may
-	Band   string // that the signal warrants, or that it or style must not reach
-	Final  bool   // the signal holds against all clearing layers too
+	Signal string // "" for the rule that style alone does not block, unless a layer has a proof that it may
+	Band   string // that the signal warrants, or that the signal or style must not reach
+	Final  bool   // clearing layers cannot take the signal below Band either
 	Below  bool   // the sum must stay below Bound
 
 	Coefficients []float64 // by index into the lineup's layers
@@ -24,7 +24,7 @@ type Constraint struct {
 	Least, Most  float64   // weight of Layer that obeys all constraints on its signals, in hundredths
 }
 
-// Slack returns by how much log-odds the lineup obeys the constraint. It is negative if the lineup breaks it.
+// Slack returns the log-odds by which the lineup obeys the constraint. It is negative if the lineup breaks it.
 func (c Constraint) Slack() float64 {
 	if c.Below {
 		return math.Nextafter(c.Bound, math.Inf(-1)) - c.LogOdds
@@ -32,7 +32,7 @@ func (c Constraint) Slack() float64 {
 	return c.LogOdds - c.Bound
 }
 
-// String says what the constraint demands, and what the lineup does.
+// String says what the constraint demands and what the lineup reaches.
 func (c Constraint) String() string {
 	reaches := fmt.Sprintf("the log-odds are %.2f (a score of %d), and %s begins at %.2f", c.LogOdds,
 		scoreAt(c.LogOdds), c.Band, c.Bound)
@@ -66,8 +66,8 @@ func LogOddsOf(score int) float64 {
 }
 
 // Constraints returns the constraints on the lineup, type by type. manifests has the manifest of each layer of the
-// lineup. Layers that are not live or weigh nothing for a type are exempt, and so are types without a finding layer:
-// nothing there decides.
+// lineup. Layers that are not live or weigh nothing for a type are exempt, and so are types without a finding layer,
+// because nothing decides there.
 func Constraints(l LineupDocument, manifests []Manifest) []Constraint {
 	var all []Constraint
 	for _, t := range entityTypes {
@@ -193,8 +193,8 @@ func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
 	return manifests
 }
 
-// CheckConstraints returns an error with the constraints that the lineup breaks. Of those on the signals of one layer
-// that warrant the same band, it has the worst, and the number of the others.
+// CheckConstraints returns an error with the constraints that the lineup breaks. For one type, layer and band, it has
+// only the worst constraint and the number of broken ones.
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	type kind struct{ entityType, layer, band string }
 	var kinds []kind

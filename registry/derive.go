@@ -16,8 +16,8 @@ const (
 	dataCountID = 12
 )
 
-// Derive returns a module that differs from m in its manifest and in data: each of before, which the initial memory
-// must hold exactly once, becomes the bytes of after at the same index, which are as many. The code stays the same.
+// Derive returns m with another manifest and other data: each element of before, which the initial memory must hold
+// exactly once, is replaced by the equally long element of after at the same index. The code stays the same.
 func (m Module) Derive(manifest []byte, before, after [][]byte) (derived []byte, err error) {
 	defer fault.WrapAll(&err, "deriving from %s", m.Ref())
 	out := bytes.Clone(wasmHeader)
@@ -55,8 +55,8 @@ func (m Module) Derive(manifest []byte, before, after [][]byte) (derived []byte,
 	return Pack(out, manifest, cases)
 }
 
-// overwrite adds segments to a data section that write after where the section's segments write before. Segments may
-// overlap, and are written in order (WebAssembly 2.0, sections 5.5.14 and 4.5.4).
+// overwrite adds segments to a data section, which write the bytes of after over those of before. Segments may overlap,
+// and are written in order (WebAssembly 2.0, sections 5.5.14 and 4.5.4).
 func overwrite(section []byte, before, after [][]byte) ([]byte, error) {
 	memory, err := initialMemory(section)
 	if err != nil {
@@ -85,7 +85,7 @@ var activeSegment = []byte{0, 0x41}
 
 const endOfExpression = 0x0b
 
-// appendAddress appends a signed LEB128 number. A positive one is an unsigned one with room for the sign.
+// appendAddress appends a signed LEB128 number. A positive number is an unsigned one with room for the sign.
 func appendAddress(out []byte, address uint64) []byte {
 	out = binary.AppendUvarint(out, address)
 	if last := len(out) - 1; out[last]&0x40 != 0 {
@@ -131,5 +131,5 @@ func initialMemory(section []byte) (memory []byte, err error) {
 	return memory, err
 }
 
-// maxMemory bounds the initial memory of a module, which its file may give any address.
+// maxMemory bounds the initial memory of a module, because its file may contain any address.
 const maxMemory = 64 << 20

@@ -17,7 +17,7 @@ type Change struct {
 }
 
 // Diff returns the differences between two lineups: bias and bands first, then each layer by name. plugins holds the
-// manifests by name@version, as far as they are known: what a layer may clear is part of the difference.
+// known manifests by name@version, because a layer's manifest limits how much it may clear.
 func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 	changes := []Change{}
 	differ := func(what string, a, b any) {
@@ -53,7 +53,7 @@ func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 	return changes
 }
 
-// lowest returns the lowest score of a layer in its lineup, 0 for no layer or one that is not known.
+// lowest returns the lowest score of a layer in its lineup, or 0 without a layer or without its manifest.
 func lowest(item LineupLayer, plugins map[string]Manifest) int {
 	low, _ := item.Range(plugins[item.Layer])
 	return low

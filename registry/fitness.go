@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// CheckFitness returns an error that names everything for which the lineup must not be put in force, although its
-// layers can be loaded. manifests has the manifest of each layer of the lineup.
+// CheckFitness returns an error that lists all reasons not to put the lineup in force, although its layers can be
+// loaded. manifests has the manifest of each layer of the lineup.
 func (l LineupDocument) CheckFitness(manifests []Manifest) error {
 	return errors.Join(l.checkLayers(manifests), l.checkReach(manifests), l.CheckConstraints(manifests))
 }
 
-// checkLayers checks each layer against its manifest: a setting that the layer does not read is a misspelt one.
+// checkLayers checks each layer against its manifest. It refuses settings that the layer does not read as misspelt.
 func (l LineupDocument) checkLayers(manifests []Manifest) error {
 	var errs []error
 	for i, item := range l.Layers {
@@ -66,8 +66,8 @@ func (l LineupDocument) checkReach(manifests []Manifest) error {
 	return errors.Join(errs...)
 }
 
-// Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers
-// it.
+// Proof shows how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature
+// covers the proof.
 type Proof struct {
 	From   int      `json:"from"`   // the lowest score that may block
 	Honest []Proven `json:"honest"` // values that neither trained the layer nor chose From
@@ -83,11 +83,11 @@ type Proven struct {
 // Limits of a [Proof]. Smaller kinds are pooled: fewer names cannot show a rate of one in mostOfKind.
 const (
 	LeastNames = 1_500 // of each kind
-	mostOfKind = 500   // at most one in so many of each kind reaches From
-	mostOfAll  = 2_000 // and one in so many of all
+	mostOfKind = 500   // at most one in this many of each kind reaches From
+	mostOfAll  = 2_000 // and one in this many of all
 )
 
-// Validate returns an error unless the proof shows what a layer needs that may block by style.
+// Validate returns an error unless the proof suffices for a layer that may block by style.
 func (p *Proof) Validate(m Manifest) error {
 	_, highest := m.Range()
 	switch {

@@ -19,8 +19,8 @@ import (
 
 // LineupDocument lists the layers that score and how their scores are fused.
 type LineupDocument struct {
-	// Base is the hash of the activation that the document derives from, if it came from one. It is not part of what is
-	// put in force.
+	// Base is the hash of the activation that the document derives from, if it came from one. It is not part of the
+	// canonical text.
 	Base   string        `json:"base,omitempty"`
 	Note   string        `json:"note,omitempty"` // reason for the change, for the history
 	Bias   ByType        `json:"bias"`           // fused log-odds when every layer scores 0, -20 to 20
@@ -55,7 +55,7 @@ type LineupLayer struct {
 // Modes of a layer in a lineup.
 const (
 	ModeLive   = "live"   // it counts
-	ModeShadow = "shadow" // it runs after the answer, and counts for nothing
+	ModeShadow = "shadow" // it runs after the answer, and does not count
 	ModeOff    = "off"    // it does not run
 )
 
@@ -196,8 +196,8 @@ func (i LineupLayer) SameVersion(other LineupLayer) bool {
 	return i.Layer == other.Layer && i.Digest == other.Digest
 }
 
-// SameModule reports whether two layers run the same module with the same settings: they differ in what fusion makes of
-// the results, if at all.
+// SameModule reports whether two layers run the same module with the same settings. Such layers can differ only in how
+// fusion uses their results.
 func (i LineupLayer) SameModule(other LineupLayer) bool {
 	return i.SameVersion(other) && i.Fuel == other.Fuel && maps.Equal(i.Config, other.Config)
 }
@@ -252,8 +252,8 @@ func (l LineupDocument) Without(name string) LineupDocument {
 // otherwise older lineups would no longer match the digests in the audit log.
 func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }
 
-// Canonical returns the text that is stored, hashed and signed: the encoded document without what says where it came
-// from.
+// Canonical returns the text that is stored, hashed and signed: the encoded document without its origin and its
+// note.
 func (l LineupDocument) Canonical() ([]byte, error) {
 	l.Base, l.Note = "", ""
 	return l.Encode()
@@ -270,7 +270,7 @@ func (l LineupDocument) Same(other LineupDocument) bool {
 func LineupHash(canonical []byte) Digest { return sha256.Sum256(canonical) }
 
 // OpenLineup reads the canonical text of the lineup with a hash. It refuses any other text, and a layer without a
-// digest: what is loaded must follow from the hash alone.
+// digest, because the hash alone must determine what is loaded.
 func OpenLineup(canonical []byte, hash Digest) (LineupDocument, error) {
 	if LineupHash(canonical) != hash {
 		return LineupDocument{}, fmt.Errorf("reading lineup: its text was altered: it does not have the hash %s", hash)

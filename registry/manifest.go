@@ -34,10 +34,10 @@ type Manifest struct {
 	Facts    []string     `json:"facts"`    // every fact the layer reads; all others read as absent
 	Signals  []SignalText `json:"signals"`  // every code the layer may emit
 	Threats  []sdk.Threat `json:"threats"`  // every category the layer may name
-	// ScoreRange holds the lowest and the highest score of the layer: the sum of its points is held to it. A negative
-	// lowest score is the permission to clear. nil means 0 to 100.
+	// ScoreRange has the lowest and the highest score of the layer. The sum of its points is limited to this range. A
+	// negative lowest score permits the layer to clear. nil means 0 to 100.
 	ScoreRange *[2]int `json:"score_range"`
-	// Blocks is the proof that a style layer's highest scores may block. nil: none may.
+	// Blocks is the proof that a style layer's highest scores may block. nil means that none may.
 	Blocks *Proof `json:"blocks"`
 	// BudgetFuel limits one call: about one unit per instruction, MinBudget to MaxBudget. Fuel is the same on every
 	// machine and at any load, so the same input always fits or never does.
@@ -55,8 +55,8 @@ func (m Manifest) Is(name, version string) bool {
 type SignalText struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
-	// Points is the least number of points that the code is emitted with, and the only one if it warrants a review; the
-	// sandbox refuses an answer with others. 0 promises nothing.
+	// Points is the least number of points that the code is emitted with, and the only number if it warrants a review;
+	// the sandbox refuses other answers. 0 promises nothing.
 	Points int `json:"points,omitempty"`
 	// Warrants is the band, "review" or "block", that the signal alone must reach in every lineup, whatever the style
 	// layers say. Only findings warrant a band.
@@ -64,9 +64,9 @@ type SignalText struct {
 	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
-	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. Next
-	// to one of them that raises the score, the answer leaves this signal out, unless the verdict is allow. It counts
-	// even so. There are at most 32.
+	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. If
+	// one of them raises the score, the answer leaves this signal out, unless the verdict is allow. The signal counts
+	// nevertheless. There are at most 32.
 	YieldsTo []string `json:"yields_to,omitempty"`
 }
 
@@ -80,7 +80,7 @@ type Class string
 const (
 	Finding  Class = "finding"  // something that a person can verify: a listing, a disguise, an impossible number
 	Style    Class = "style"    // how a value looks: spelling, suffix, shape, length
-	Clearing Class = "clearing" // what speaks for an entity: age, tenure, rank
+	Clearing Class = "clearing" // evidence for an entity: age, tenure, rank
 )
 
 // Values of SignalText.Warrants.
@@ -111,7 +111,7 @@ const MaxWeight = 20
 
 const maxManifestBytes = 64 << 10
 
-// hostCodes begins the codes of the signals that the host itself adds to an answer.
+// hostCodes is the prefix of the codes of signals that the host itself adds to an answer.
 const hostCodes = "host:"
 
 var (
@@ -142,7 +142,7 @@ func parseManifest(data []byte, limit int) (Manifest, error) {
 	return m, nil
 }
 
-// locate adds to each error of validate the line of its field, or of what it names of that.
+// locate adds a line number to each error of validate: that of its field, or of a value that it names.
 func locate(data []byte, err error) error {
 	var errs []error
 	for text := range strings.Lines(err.Error()) {
@@ -267,7 +267,7 @@ func (m Manifest) validRange() error {
 	return nil
 }
 
-// validPromise checks what a signal promises besides its code and text.
+// validPromise checks a signal's promises, that is, everything but its code and text.
 func (m Manifest) validPromise(s SignalText) error {
 	_, highest := m.Range()
 	switch {
@@ -327,7 +327,7 @@ func decodeStrict(data []byte, limit int, into any) error {
 	return err
 }
 
-// inLine adds the line of a place to an error, if the text has several lines.
+// inLine adds the line number of data[at] to an error, if data has several lines.
 func inLine(data []byte, at int64, err error) error {
 	if bytes.Count(bytes.TrimSpace(data), []byte("\n")) == 0 {
 		return err
@@ -335,7 +335,7 @@ func inLine(data []byte, at int64, err error) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(at, int64(len(data)))], []byte("\n")), err)
 }
 
-// describe replaces the text of an error, which names Go types, for a document of a type.
+// describe rewords an error about a document, because the original text names Go types.
 func describe(wrong *json.SemanticError, document reflect.Type) error {
 	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
 	switch {

@@ -22,7 +22,7 @@ type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
 
-// ParseDigest reads what String writes.
+// ParseDigest parses the text that String returns.
 func ParseDigest(text string) (d Digest, err error) {
 	digits, ok := strings.CutPrefix(text, "sha256:")
 	if !ok || len(digits) != hex.EncodedLen(len(d)) {
@@ -118,7 +118,7 @@ func customSection(wasm []byte, name string) (found []byte, err error) {
 	return found, err
 }
 
-// CardSection is the custom section that contains what a learned layer learned from, and how it was measured, as text.
+// CardSection is the custom section with a text on how a learned layer was trained and measured.
 const CardSection = "assay.card"
 
 // WithCard returns the module with a card.
@@ -130,11 +130,11 @@ func (m Module) WithCard(text []byte) (Module, error) {
 	return OpenModule(wasm)
 }
 
-// maxCard is how many bytes of a card are shown.
+// maxCard is the maximum number of bytes of a card that are shown.
 const maxCard = 64 << 10
 
-// Card returns the module's card, or "" if it has none. Anybody may have written it, so what a terminal would not print
-// becomes a question mark.
+// Card returns the module's card, or "" if it has none. Anybody may have written it, so unprintable characters become
+// question marks.
 func (m Module) Card() string {
 	text, _ := customSection(m.Wasm, CardSection)
 	return strings.Map(func(c rune) rune {

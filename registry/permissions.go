@@ -56,7 +56,7 @@ func (p *Proof) scores() string {
 	return fmt.Sprintf("from %d", p.From)
 }
 
-// DiffSets returns the members that only one of two sets has; what names a member. Those that are added grant more.
+// DiffSets returns the members that only one of two sets has; what names a member. Added members grant more.
 func DiffSets[T cmp.Ordered](what string, from, to []T) []ManifestChange {
 	var changes []ManifestChange
 	for _, member := range slices.Sorted(slices.Values(to)) {

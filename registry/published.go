@@ -20,7 +20,7 @@ var (
 // Release owns the names of the built-in layers. Other owners are public keys, as trust files list them.
 const Release = "release"
 
-// BuiltIn reports whether a name is that of a layer of the default lineup.
+// BuiltIn reports whether the default lineup has a layer with this name.
 func BuiltIn(name string) bool {
 	l, err := DefaultLineup()
 	return err == nil && l.Layer(name) != nil
@@ -43,7 +43,7 @@ type PublishedPlugin struct {
 	PublishedAt time.Time
 }
 
-// ParseManifest returns the manifest, whose text has more spaces than its module's: the database adds them.
+// ParseManifest returns the manifest. Its text may be longer than in the module, because the database adds spaces.
 func (p PublishedPlugin) ParseManifest() (Manifest, error) {
 	return parseManifest(p.Manifest, 4*maxManifestBytes)
 }
@@ -54,10 +54,10 @@ type NoteKind string
 // The kinds of notes.
 const (
 	NoteSignature NoteKind = "signature" // the publisher's, see package release
-	NotePassport  NoteKind = "passport"  // what was measured when it was published
+	NotePassport  NoteKind = "passport"  // the measurements from when it was published
 )
 
-// PassportHeader is the first line of a signed passport. It keeps what the same key signs apart.
+// PassportHeader is the first line of a signed passport. Other texts that the same key signs begin differently.
 const PassportHeader = "assay passport v1\n"
 
 // Notes are signed notes (C2SP signed-note) about one plugin, at most one of each kind.
@@ -79,8 +79,8 @@ func DevVersion(m Module) string {
 // IsDevVersion reports whether a version is one of DevVersion's.
 func IsDevVersion(version string) bool { return strings.Contains(version, devBuild) }
 
-// Newest returns the highest version of a plugin. Of versions that differ in build metadata only, it returns the last
-// published. Versions of DevVersion do not count.
+// Newest returns the highest version of a plugin. If versions differ only in build metadata, it returns the last
+// published. It ignores versions of DevVersion.
 func Newest(published []PublishedPlugin, name string) (newest PublishedPlugin, err error) {
 	for _, p := range published {
 		if p.Name != name || IsDevVersion(p.Version) {

@@ -12,7 +12,7 @@ const (
 	RevokedKey     Reason = "revoked key"
 	RevokedPlugin  Reason = "revoked plugin"
 	Altered        Reason = "altered"
-	Swapped        Reason = "swapped"      // the signature is another plugin's
+	Swapped        Reason = "swapped"      // the signature belongs to another plugin
 	OtherName      Reason = "other name"   // two places name it or its version differently
 	OtherOwner     Reason = "other owner"  // the name belongs to somebody else
 	Downgraded     Reason = "downgraded"   // older than what is published
@@ -21,7 +21,7 @@ const (
 	WrongMediaType Reason = "other format" // the registry's content is not a plugin
 )
 
-// Refusal is the error of a plugin that is not accepted.
+// Refusal is the error for a plugin that is not accepted.
 type Refusal struct {
 	Reason Reason
 	Detail string

@@ -1,5 +1,5 @@
-// Package activation defines what puts a lineup in force: a numbered statement that an operator signs. Each names the
-// one before by its hash, so that together they are a chain. It stores nothing.
+// Package activation defines activations: numbered, signed statements that put lineups in force. Each one names the
+// previous one by its hash, so that they form a chain. The package stores nothing.
 package activation
 
 import (
@@ -19,11 +19,11 @@ import (
 	"assay/registry/fault"
 )
 
-// Activation is the complete state of what scores from one moment on: a canary starts, changes and ends by an
-// activation, and a rollback is an activation of an earlier lineup under a new number.
+// Activation names all lineups that score from one moment on. A canary starts, changes and ends with an activation, and
+// a rollback is an activation of an earlier lineup under a new number.
 type Activation struct {
-	Number   int64           // higher than the number of the one before
-	Previous registry.Digest // hash of the activation before; zero for the first
+	Number   int64           // higher than the number of the previous activation
+	Previous registry.Digest // hash of the previous activation; zero for the first
 	Lineup   Lineup
 	Canary   *Canary // nil if there is none
 	Author   string  // such as "ana@laptop", or BuiltIn
@@ -83,8 +83,8 @@ const (
 
 const (
 	header      = "assay activation v1"
-	candidate   = "assay candidate v1\n"   // precedes the text of an activation that hosts shall only prepare
-	measurement = "assay measurement v1\n" // precedes the text of a lineup that hosts shall measure
+	candidate   = "assay candidate v1\n"   // precedes the text of an activation that hosts only prepare
+	measurement = "assay measurement v1\n" // precedes the text of a lineup that hosts measure
 	timeFormat  = "2006-01-02T15:04:05.000Z"
 	none        = "none"
 )
@@ -226,7 +226,7 @@ func parseCanary(text string) (*Canary, error) {
 	return c, err
 }
 
-// Unverified reads an activation from a signed note without verifying the signature: what it says may be forged.
+// Unverified reads an activation from a signed note without verifying the signature: its content may be forged.
 func Unverified(signed string) (Activation, error) {
 	text, _, ok := strings.Cut(signed, "\n\n")
 	if !ok {
@@ -240,19 +240,19 @@ func Sign(a Activation, signer note.Signer) (string, error) {
 	return sign(a, a.Text(), signer)
 }
 
-// SignCandidate returns a signed note of an activation that hosts shall prepare. They verify it like the activation,
-// but never run it: an operator who withdraws it has signed nothing that somebody else could put in force.
+// SignCandidate returns a signed note of an activation that hosts prepare. They verify it like the activation, but
+// never run it, so an operator who withdraws it has signed nothing that somebody else could put in force.
 func SignCandidate(a Activation, signer note.Signer) (string, error) {
 	return sign(a, candidate+a.Text(), signer)
 }
 
-// SignMeasurement returns a signed note of the canonical text of a lineup that hosts shall measure, without preparing
+// SignMeasurement returns a signed note of the canonical text of a lineup that hosts measure without preparing
 // it.
 func SignMeasurement(lineup []byte, signer note.Signer) (string, error) {
 	return SignNote("lineup to measure", measurement+string(lineup)+"\n", signer)
 }
 
-// IsMeasurement reports whether a signed note is to be opened with [Trust.OpenMeasurement].
+// IsMeasurement reports whether a signed note is one for [Trust.OpenMeasurement].
 func IsMeasurement(signed string) bool { return strings.HasPrefix(signed, measurement) }
 
 func sign(a Activation, text string, signer note.Signer) (string, error) {

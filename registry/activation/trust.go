@@ -15,15 +15,15 @@ import (
 	"assay/registry/fault"
 )
 
-// Role is what a key may sign.
+// Role says what a key may sign.
 type Role string
 
 // The roles of a trust file.
 const (
 	Operator  Role = "operator"  // any activation, and plugins
 	Publisher Role = "publisher" // plugins
-	Host      Role = "host"      // what Permit permits
-	Former    Role = "former"    // nothing new: what it signed earlier is still verified by `audit verify`
+	Host      Role = "host"      // the steps that Permit allows
+	Former    Role = "former"    // nothing new; `audit verify` still verifies its earlier signatures
 )
 
 // revocation begins a line of a trust file that withdraws a plugin.
@@ -120,7 +120,7 @@ type Signed struct {
 	Role Role
 }
 
-// Open verifies an activation's signature. It does not judge whether the key may sign what it says; Permit does.
+// Open verifies an activation's signature. Permit checks whether the key may sign the activation.
 func (t Trust) Open(signed string) (Signed, error) { return t.open("activation", signed, "") }
 
 // OpenCandidate verifies the signature of a candidate, see SignCandidate.
@@ -157,8 +157,8 @@ func (t Trust) open(what, signed, prefix string) (Signed, error) {
 	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.Name, Role: by.Role}, nil
 }
 
-// Owner returns the owner of names that a text means, see registry.PluginName: registry.Release, or the only operator's
-// or publisher's key with this name or public key.
+// Owner returns the owner of plugin names that text refers to (see registry.PluginName): registry.Release, or the only
+// operator's or publisher's key with this name or public key.
 func (t Trust) Owner(text string) (owner string, err error) {
 	if text == registry.Release {
 		return text, nil
@@ -178,7 +178,7 @@ func (t Trust) Owner(text string) (owner string, err error) {
 }
 
 // OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text and the
-// key. A key that may not sign what the text says is for the caller to refuse.
+// key. The caller must check whether the key may sign the text.
 func (t Trust) OpenNote(signed, prefix string) (text string, by Listed, err error) {
 	if signed == "" {
 		return "", by, errors.New("it is not signed")
@@ -225,8 +225,8 @@ type Step struct {
 }
 
 // Permit reports an error unless a key with the role may sign the step from one activation to the next. A host may
-// withdraw a canary, or move one layer that is not required from live to shadow: an attacker who takes over a host
-// cannot change anything else with its key, and not use up the numbers, which must rise.
+// withdraw a canary, or move one layer that is not required from live to shadow. An attacker who takes over a host can
+// change nothing else with its key, and cannot use up the numbers, which must rise.
 func Permit(role Role, from, to Step) error {
 	switch role {
 	case Operator:

@@ -35,7 +35,7 @@ func NoError(t testing.TB, err error) {
 // ErrorOf returns the error of a call with two results.
 func ErrorOf[T any](_ T, err error) error { return err }
 
-// Error reports an error that is not want.
+// Error fails the test unless err is want.
 func Error(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -43,7 +43,7 @@ func Error(t testing.TB, what string, err, want error) {
 	}
 }
 
-// ErrorText reports an error that is nil or does not contain text.
+// ErrorText fails the test unless err contains text.
 func ErrorText(t testing.TB, what string, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
@@ -51,7 +51,7 @@ func ErrorText(t testing.TB, what string, err error, text string) {
 	}
 }
 
-// Outcome is ErrorText, or reports any error if text is empty.
+// Outcome is ErrorText, but fails the test on any error if text is empty.
 func Outcome(t testing.TB, what string, err error, text string) {
 	t.Helper()
 	if text == "" {
@@ -61,7 +61,7 @@ func Outcome(t testing.TB, what string, err error, text string) {
 	}
 }
 
-// Failure reports that err is nil, with a text that says what this means.
+// Failure fails the test if err is nil, with a message that says what this means.
 func Failure(t testing.TB, err error, format string, args ...any) {
 	t.Helper()
 	if err == nil {
@@ -69,7 +69,7 @@ func Failure(t testing.TB, err error, format string, args ...any) {
 	}
 }
 
-// That reports, with a text, that a condition does not hold.
+// That fails the test, with a message, unless a condition holds.
 func That(t testing.TB, holds bool, format string, args ...any) {
 	t.Helper()
 	if !holds {
@@ -77,7 +77,7 @@ func That(t testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// Must ends the test, with a text, unless a condition holds.
+// Must fails the test at once, with a message, unless a condition holds.
 func Must(t testing.TB, holds bool, format string, args ...any) {
 	t.Helper()
 	if !holds {
@@ -85,7 +85,7 @@ func Must(t testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// NoDiff reports how got differs from want.
+// NoDiff fails the test if got differs from want, and reports how.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
@@ -93,7 +93,7 @@ func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	}
 }
 
-// Equal reports a value that is not want.
+// Equal fails the test unless got is want.
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -123,7 +123,7 @@ func Ended(t testing.TB) context.Context {
 	return ended
 }
 
-// Program returns the path of a program that a package of Debian installs, or skips the test without it.
+// Program returns the path of a program that a Debian package installs, or skips the test if it is missing.
 func Program(t testing.TB, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -1,9 +1,9 @@
-// Package fault says in errors what failed.
+// Package fault adds to errors what failed.
 package fault
 
 import "fmt"
 
-// Wrap returns err with what failed, a gerund phrase, in front of it, or nil if err is nil.
+// Wrap returns err after a gerund phrase that says what failed, or nil if err is nil.
 func Wrap(err error, doing string, args ...any) error {
 	if err == nil {
 		return nil

@@ -18,9 +18,9 @@ type Limits struct {
 	Except string  // a category of rows to leave out, because the layer and the label mean different things
 }
 
-// Labelled scores the rows {"value", "label"} of train_TYPEs.jsonl in the folder that ASSAY_DATA names, TYPE being the
-// layer's first entity type. With every other layer at 0, the default lineup may block at most 0.3% of the honest rows,
-// and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
+// Labelled scores the rows {"value", "label"} of train_TYPEs.jsonl in the folder that ASSAY_DATA names, where TYPE is
+// the layer's first entity type. With every other layer at 0, the default lineup may block at most 0.3% of the honest
+// rows, and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
 func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	t.Helper()
 	kind := s.Manifest.Entities[0]

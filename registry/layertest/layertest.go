@@ -1,5 +1,5 @@
 // Package layertest runs a layer natively against its manifest.json, its cases.jsonl and labelled rows. Only tests
-// import it; running guests in the sandbox is the host's test.
+// import it. Tests of the host run guests in the sandbox.
 package layertest
 
 import (
@@ -32,7 +32,7 @@ func Open(t testing.TB, folder string) Suite {
 	return Suite{m, expect.Value(registry.ParseCases(cases, m))(t)}
 }
 
-// Facts returns the facts of a case: those that the host parses from its value, and its own.
+// Facts returns the facts that the host parses from a case's value, and those that the case adds.
 func Facts(t testing.TB, c registry.Case) sdk.Facts {
 	t.Helper()
 	parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
@@ -76,7 +76,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	}
 }
 
-// Abstains asserts that layer abstains, without signals, on facts that say nothing it can judge. The facts have names.
+// Abstains asserts that layer abstains, without signals, on facts that it cannot judge. unknown has them by name.
 func Abstains(t *testing.T, layer sdk.Layer, unknown map[string]sdk.Facts) {
 	t.Helper()
 	for name, facts := range unknown {
@@ -86,7 +86,7 @@ func Abstains(t *testing.T, layer sdk.Layer, unknown map[string]sdk.Facts) {
 }
 
 // checkHostileCharacters asserts that an entity cannot make a host refuse the layer's answer. It runs the cases again
-// with values that contain characters that texts must not contain, or that begin like a text of the host.
+// with values that contain characters that texts must not contain, or that begin like one of the host's texts.
 func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 	t.Helper()
 	for _, c := range s.Cases {
@@ -130,7 +130,7 @@ func (s Suite) Benchmark(b *testing.B, layer sdk.Layer) {
 	}
 }
 
-// Run calls layer natively and holds its score to the manifest's range, as the sandbox does.
+// Run calls layer natively and limits its score to the manifest's range, as the sandbox does.
 func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	got := sdk.Run(layer, facts)
 	if got.Outcome != sdk.Scored || got.Refused != nil {
@@ -144,7 +144,7 @@ func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	return got
 }
 
-// Check calls layer natively, and asserts of its answer what [Suite.CheckResult] does. An empty fact is absent.
+// Check calls layer natively, and checks its answer with [Suite.CheckResult]. An empty fact is absent.
 func (s Suite) Check(t testing.TB, layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	t.Helper()
 	maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
@@ -186,13 +186,13 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 		"threat %s is named but not declared", got.Threat)
 }
 
-// score returns the score of a result, held to the manifest's range.
+// score returns the score of a result, limited to the manifest's range.
 func (s Suite) score(got sdk.Result) int {
 	lowest, highest := s.Manifest.Range()
 	return min(max(got.Score, lowest), highest)
 }
 
-// checkManifest asserts that the manifest bears the folder's name, suggests a weight, and lists only facts that exist.
+// checkManifest asserts that the manifest has the folder's name, suggests a weight, and lists only facts that exist.
 // The host's tests check looked-up facts against the tables of their sources.
 func (s Suite) checkManifest(t *testing.T) {
 	t.Helper()

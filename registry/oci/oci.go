@@ -46,7 +46,7 @@ func noteType(kind registry.NoteKind) string {
 // schema is the version of the schema of all manifests.
 var schema = specs.Versioned{SchemaVersion: 2}
 
-// Limits of what is read from a registry.
+// Limits on the data that is read from a registry.
 const (
 	maxManifest = 64 << 10 // bytes of a manifest, or of a list of notes
 	maxNote     = 64 << 10 // bytes of a note
@@ -210,8 +210,8 @@ func (o Options) push(ctx context.Context, r Reference, m registry.Module, notes
 	return subject.Digest.String(), repo.PushReference(ctx, subject, bytes.NewReader(text), r.ref.Reference)
 }
 
-// wasmConfig is the config of a Wasm artifact. The time of its creation is always the same, so that the same plugin has
-// the same manifest.
+// wasmConfig is the config of a Wasm artifact. Its creation time is constant, so that the same plugin has the same
+// manifest.
 type wasmConfig struct {
 	Created      time.Time `json:"created"`
 	Architecture string    `json:"architecture"`

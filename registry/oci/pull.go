@@ -177,7 +177,7 @@ func fetchBlob(ctx context.Context, repo *remote.Repository, at ocispec.Descript
 	return readAll(body, at, at.MediaType)
 }
 
-// readAll reads what a descriptor announces.
+// readAll reads the content that a descriptor announces, and checks its size and digest.
 func readAll(body io.Reader, at ocispec.Descriptor, what string) ([]byte, error) {
 	text := make([]byte, at.Size)
 	if n, err := io.ReadFull(body, text); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {

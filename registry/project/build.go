@@ -91,7 +91,7 @@ var commandsOf = map[Language]func(ctx context.Context, dir, out string) ([][]st
 			return nil, err
 		}
 		linker, err := find("wasm-ld", install)
-		// Linked by itself: clang would also run a wasm-opt that is on the PATH, and the bytes would depend on it.
+		// A separate step, because clang would also run a wasm-opt on the PATH, and the bytes would depend on it.
 		return [][]string{
 			{clang, "--target=wasm32", "-O2", "-Wall", "-Wextra", "-ffreestanding", "-mbulk-memory", "-c", "-o",
 				out + ".o", mainFile[C]},

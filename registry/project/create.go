@@ -18,7 +18,7 @@ import (
 // templateName is the name of the layer in the templates.
 const templateName = "my-layer"
 
-// sdkFiles are the files of sdk.Source that are the SDK in a language's project, by their path in the project.
+// sdkFiles are the files of sdk.Source that make up the SDK in a language's project, by their path in the project.
 var sdkFiles = map[Language]map[string]string{
 	Go: {
 		"sdk/abi.go": "abi.go", "sdk/check_native.go": "check_native.go", "sdk/check_wasip1.go": "check_wasip1.go",
@@ -32,7 +32,7 @@ var sdkFiles = map[Language]map[string]string{
 	C: {"assay.h": "c/assay.h", "assay_facts.h": "c/assay_facts.h"},
 }
 
-// starterFiles are the files of package starter in a project in Go, and adapt makes them its program.
+// starterFiles are the files of package starter in a Go project. adapt turns them into the project's program.
 var (
 	starterFiles = map[string]string{"score.go": "starter/score.go", "score_test.go": "starter/score_test.go"}
 	adapt        = strings.NewReplacer("package starter\n", "package main\n", `"assay/sdk"`,
@@ -117,7 +117,7 @@ func filesOf(name string, language Language, empty bool) (map[string]string, err
 		}
 	}
 	roots := []string{"_templates/all", "_templates/" + string(language)}
-	if empty { // its files take the place of the others
+	if empty { // its files replace the others
 		roots = append(roots, "_templates/empty/all", "_templates/empty/"+string(language))
 	}
 	for _, root := range roots {
@@ -126,7 +126,7 @@ func filesOf(name string, language Language, empty bool) (map[string]string, err
 				return err
 			}
 			text, err := fs.ReadFile(sdk.Source, file)
-			// A folder with a go.mod would not be embedded.
+			// A template named go.mod would keep its folder from being embedded.
 			target := strings.TrimSuffix(strings.TrimPrefix(file, root+"/"), ".txt")
 			files[target] = string(text)
 			return err

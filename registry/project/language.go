@@ -1,5 +1,5 @@
-// Package project creates the folders in which authors write layers, and builds the layers in them. A folder needs
-// nothing of this repository.
+// Package project creates the folders in which authors write layers, and builds the layers in them. A folder needs no
+// file of this repository.
 package project
 
 import (

@@ -40,7 +40,7 @@ type Signed struct {
 	Role   activation.Role
 }
 
-// transfer begins the text of a transfer. Its time follows.
+// transfer returns the text of a transfer up to its time.
 func transfer(n registry.PluginName) string {
 	return fmt.Sprintf("assay plugin transfer v1\nname %s\nto %s\nat ", n.Name, n.Owner)
 }
@@ -74,7 +74,7 @@ func Sign(r Release, signer note.Signer) (string, error) {
 	return activation.SignNote("plugin", header+r.text(), signer)
 }
 
-// Accept returns the first signature by which a release may be published, and what it says. If there is none, the error
+// Accept returns the first signature by which a release may be published, and its content. If there is none, the error
 // joins a registry.Refusal for each signature.
 func Accept(trust activation.Trust, r Release, signatures ...string) (signature string, s Signed, err error) {
 	if trust.Revoked(r.Digest) {
@@ -96,7 +96,7 @@ func Accept(trust activation.Trust, r Release, signatures ...string) (signature 
 	return "", Signed{}, errors.Join(refused...)
 }
 
-// Recorded returns what the signature of a published plugin says. The key may have been replaced since, and the plugin
+// Recorded returns the content of a published plugin's signature. The key may have been replaced since, and the plugin
 // revoked. It fails with a registry.Refusal if the trust file does not list the key, or lists it as a host's.
 func Recorded(trust activation.Trust, signed string) (Signed, error) {
 	if signed == "" {
@@ -124,7 +124,7 @@ func Recorded(trust activation.Trust, signed string) (Signed, error) {
 	return s, nil
 }
 
-// parse reads exactly what text writes.
+// parse parses a text, and accepts exactly the form that text returns.
 func parse(text string) (r Release, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 {

@@ -31,7 +31,7 @@ const (
 	macBytes      = sha256.Size
 )
 
-// abandonedAfter is the age at which a private folder belongs to a process that was killed.
+// abandonedAfter is the age from which a private folder counts as left by a killed process.
 const abandonedAfter = time.Hour
 
 // Open opens the folder dir and creates it if necessary. The files are sealed with key and limited to a total of limit
@@ -137,7 +137,7 @@ func (f *Folder) mac(name string, content []byte) []byte {
 
 // prune removes everything but sealed files and recent private folders, and then the sealed files that were not used
 // for the longest time until the rest fits the limit. It spares the file named latest. Files that another process
-// removes meanwhile are no error.
+// removes meanwhile are not an error.
 func (f *Folder) prune(latest string) error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package suggest guesses which word was meant by a misspelt one.
+// Package suggest guesses which word a misspelt one was meant to be.
 package suggest
 
-// Word returns the end of an error's text that names the known word that was probably meant, or "". A known word has
-// the right letters and is in the wrong place.
+// Word returns the end of an error's text that names the known word that was probably meant, or "". It suggests nothing
+// for a known word, which is only in the wrong place.
 func Word[T ~string](word string, known []T) string {
 	best, least := "", max(3, len(word)/3)
 	for _, k := range known {

@@ -1,5 +1,5 @@
 // Command generate builds the first-party modules for a release, in the same way as hosts that run from the source, and
-// prints their digests. It replaces what earlier runs left.
+// prints their digests. It replaces the files of earlier runs.
 package main
 
 import (
