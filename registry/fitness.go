@@ -14,7 +14,7 @@ func (l LineupDocument) CheckFitness(manifests []Manifest) error {
 	return errors.Join(l.checkLayers(manifests), l.checkReach(manifests), l.CheckConstraints(manifests))
 }
 
-// checkLayers checks each layer against its manifest. It refuses settings that the layer does not read as misspelt.
+// checkLayers checks each layer against its manifest. A setting that the layer does not read must be misspelt.
 func (l LineupDocument) checkLayers(manifests []Manifest) error {
 	var errs []error
 	for i, item := range l.Layers {

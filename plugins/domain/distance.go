@@ -9,7 +9,7 @@ import (
 // maxEditLimit is the largest edit limit of a name.
 const maxEditLimit = 2
 
-// editLimit returns the edit distance up to which a label resembles a key with so many letters. It grows with the
+// editLimit returns the edit distance up to which a label resembles a key with this many letters. It grows with the
 // length, because few other words are near a long name.
 func editLimit(letters int) int {
 	switch {
@@ -65,15 +65,15 @@ func distinctive(s string) (from, to int) {
 	return from, to
 }
 
-// isMostlyGeneric reports whether hardly a letter of the brand is its own, as in mbank.
+// isMostlyGeneric reports whether fewer than three letters of the brand are distinctive, as in mbank.
 func (m *match) isMostlyGeneric() bool {
 	from, to := distinctive(m.Key)
 	return to-from < 3
 }
 
 // isOtherName reports whether a slip makes a name that another company may have: it begins an ordinary word, as
-// alliancebank does, one letter of a short distinctive part is another one, extra or missing, as in oberbank and
-// sberbank, or only the generic words differ, as in otpbanka and otpbank.
+// alliancebank does, one letter of a short distinctive part is replaced, extra or missing, as in oberbank and sberbank,
+// or only the generic words differ, as in otpbanka and otpbank.
 func (m *match) isOtherName() bool {
 	written, key := m.written(), m.Key
 	if m.end < len(m.label) && isOrdinary(m.label[m.start:m.end+1]) {
@@ -110,7 +110,7 @@ func distance(a []byte, b string, limit int) int {
 	case limit == 0 || max(len(a)-len(b), len(b)-len(a)) > limit:
 		return limit + 1
 	}
-	least := limit // of edits after one at the first letters, which differ
+	least := limit // of the edits that follow one at the first letters, which differ
 	least = min(least, distance(a[1:], b[1:], limit-1), distance(a[1:], b, limit-1), distance(a, b[1:], limit-1))
 	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
 		least = min(least, distance(a[2:], b[2:], limit-1))
@@ -126,7 +126,7 @@ type typo struct {
 	multiple     bool   // more than one letter differs as written, though the skeletons are one edit apart
 }
 
-// typoKind is what was done to a key.
+// typoKind is the kind of edit that was made to a key.
 type typoKind byte
 
 const (
@@ -192,8 +192,8 @@ func commonEnds[T string | []byte](a, b T) (head, tail int) {
 }
 
 // eachDifference calls visit for each difference between written and key, which have the same skeleton, until visit
-// returns false. at is the offset in written, mine is what written has there, and theirs what key has instead. Hyphens
-// and underscores in written do not count.
+// returns false. at is the offset in written, mine is the part of written there, and theirs is the part of key instead.
+// Hyphens and underscores in written do not count.
 func eachDifference(written, key string, visit func(at int, mine, theirs string) bool) {
 	for i, j := 0, 0; i < len(written); {
 		size, theirs := 1, 1 // lengths of the difference in written and in key

@@ -11,7 +11,7 @@ import (
 const governments = "gob gouv gov govt gub "
 
 // namedGovernments are domains of governments without such a label, with a hyphen for the dot. Names of clubs and firms
-// end like them.
+// can end like them.
 const namedGovernments = "bund-de europa-eu "
 
 // governmentIn returns the part of h that spells a government's suffix with hyphens, as in gov-uk.example, or left of
@@ -44,7 +44,7 @@ func governmentIn(h *host) string {
 }
 
 // hyphenatedGovernment returns the part of label that is a government's label, at the beginning or before two letters
-// as those of a country, with what follows it.
+// like those of a country, together with the next part.
 func hyphenatedGovernment(label string) string {
 	for from := 0; ; {
 		token, others, more := strings.Cut(label[from:], "-")

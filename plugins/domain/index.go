@@ -37,7 +37,7 @@ func prefixBucket(letters uint32) uint32 { return letters * hashMultiplier >> (3
 
 // Names with one edit are found by the pigeonhole principle: a name is split into two halves with one letter left out
 // between them, so that one edit, even a transposition, changes only one of them. A text within one edit therefore
-// begins with the first half or ends with the second. Names with more edits must have their first and last letter.
+// begins with the first half or ends with the second. With more edits, the first and last letters must be the name's.
 
 // firstHalf returns the length of the first half of a name with so many letters.
 func firstHalf(letters int) int { return letters / 2 }
@@ -98,8 +98,8 @@ func candidates(text []byte, s *prefixHashes, from, to int, found []uint16) []ui
 // minLongName is the least number of letters of a text that can be two edits from a name.
 const minLongName = 6
 
-// appendClose appends to found the names of bucket that have between shortest and longest letters, of which few are
-// not in set.
+// appendClose appends to found the names of bucket that have between shortest and longest letters, few of which are not
+// in set.
 func appendClose(found, bucket []uint16, set uint32, shortest, longest int) []uint16 {
 	for _, name := range bucket {
 		n := &index.names[name]

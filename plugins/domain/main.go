@@ -1,5 +1,5 @@
-// The domain layer scores the name of a domain: slips, disguises and borrowed names of brands. How a name is worded
-// otherwise is scored by the layers lexical and patterns.
+// Command domain is the layer that scores the name of a domain: slips, disguises and borrowed names of brands. The
+// lexical layer scores everything else about the wording of a name.
 package main
 
 import "assay/sdk"

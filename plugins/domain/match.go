@@ -126,8 +126,8 @@ func (m *match) isSplitByHyphen() bool {
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
 }
 
-// isNumbered reports whether the label spells the brand and adds a digit or the ending of a plural, as a mirror, a
-// fan's site or a group of branches does.
+// isNumbered reports whether the label spells the brand and adds a digit or a plural ending, as the names of mirrors,
+// fans' sites and groups of branches do.
 func (m *match) isNumbered() bool {
 	written := m.written()
 	last := len(written) - 1
@@ -187,7 +187,7 @@ func (c *surroundings) add(label string, from, to int) {
 	if onlySeparators(part) {
 		return
 	}
-	if plain, long := unaccented(part); plain != part { // the words in it are not found in the label
+	if plain, long := unaccented(part); plain != part { // the label does not have the words of plain
 		best := surroundingsOf(plain, 0, 0)
 		if other := surroundingsOf(long, 0, 0); other.strong > best.strong || other.onlyBait && !best.onlyBait {
 			best = other
@@ -218,7 +218,7 @@ func (c *surroundings) add(label string, from, to int) {
 	c.onlyBait = c.onlyBait && onlySeparators(part[at:])
 }
 
-// addTAN counts a transaction number, which means much beside the name of a bank and nothing elsewhere.
+// addTAN counts the word tan (transaction number), which is strong bait next to a bank's name and none elsewhere.
 func (c *surroundings) addTAN(label string) {
 	const tan = "tan"
 	from := strings.LastIndex(label, tan)
@@ -234,7 +234,7 @@ func (c *surroundings) addTAN(label string) {
 	}
 }
 
-// isSpelledBeside reports whether the label spells a misspelled brand elsewhere, as orangebank does beside "ebank".
+// isSpelledBeside reports whether the label also spells a misspelled brand correctly, not only inside the misspelling.
 func (m *match) isSpelledBeside() bool {
 	at := strings.Index(m.label, m.Key)
 	return at >= 0 && (at < m.start || at+len(m.Key) > m.end)

@@ -1,8 +1,8 @@
 package main
 
 // ordinaryWords are words and names that are within the edit limit of a brand, or have its skeleton, but mean something
-// else, and names of sites that are words themselves. A slip that is one of them is none, and a site that is one of
-// them is not coined. They are sorted.
+// else, and names of sites that are words themselves. One of them is never a slip, and a site whose name is one of them
+// is not coined. They are sorted.
 const ordinaryWords = "" +
 	"academia academias academic academica academie accademia addible airpay allegory allegra allegri allenpress " +
 	"alliance alliances allians alliant amason amazona amazone amazons amber ampel ample ancestry androide " +

@@ -19,13 +19,13 @@ type finding struct {
 	ownedBy *brand.Brand // the owner of the domain, if the search found it
 }
 
-// Points of the findings that decide. The manifest promises them: a finding of review leads to a review whatever the
-// style of the name, and one of block to a block.
+// Points of the findings that decide. The manifest promises that reviewPoints lead to a review and blockPoints to a
+// block, whatever the style of the name.
 const (
 	reviewPoints = 58
 	blockPoints  = 100
-	baitPoints   = 20 // of the signal that bait words stand next to a slip
-	hintPoints   = 18 // of a brand beside other words: not a review by itself, of an address neither
+	baitPoints   = 20 // of the signal for bait words next to a slip
+	hintPoints   = 18 // of a brand next to other words: not enough for a review, even of an address
 )
 
 // baitPoints returns the points of the signal for bait words next to a slip.
@@ -72,8 +72,8 @@ func scoreMatch(h *host, m *match) finding {
 // set sets the code and the points of f.
 func (f *finding) set(code code, points int) { f.code, f.points = code, points }
 
-// scoreExact scores a brand spelled letter for letter. The points of a name that joins a brand with other words follow
-// how much more often reported names do so than honest ones.
+// scoreExact scores a brand spelled letter for letter. The points of a name that joins a brand with other words depend
+// on how much more often reported names do so than honest ones.
 func (f *finding) scoreExact(h *host) {
 	m, r := &f.match, &f.match.around
 	letters, strong := len(m.Key), m.hasStrongBait()
@@ -106,7 +106,7 @@ func (f *finding) scoreExact(h *host) {
 	case m.isMostlyGeneric() && !m.startsToken(): // as mbank in combank
 	case strong && r.strong > 1 && letters >= coinedLetters && (r.onlyBait || m.delimited):
 		f.set(codeBaitWords, blockPoints)
-	case strong && m.namesBank(h): // not a review by itself, of an address neither
+	case strong && m.namesBank(h): // not enough for a review, even of an address
 		f.points = 18
 	case strong && (r.onlyBait || m.delimited || letters >= 7 || m.isGluedToBait()):
 		f.set(codeCombined, reviewPoints)
@@ -126,7 +126,7 @@ func (f *finding) scoreExact(h *host) {
 // shortWords are short brands that are also words or common abbreviations.
 const shortWords = "bing evri fnac gls ing irs keds payu puma teva ugg ups vans visa wise xbox yeti zoom "
 
-// isDistinctive reports whether hardly any honest name but the owner's holds the brand as a word of its own.
+// isDistinctive reports whether hardly any honest names except the owner's contain the brand as a separate word.
 func (m *match) isDistinctive() bool {
 	return m.Kind() == brand.Coined && len(m.Key) >= coinedLetters && !isOrdinary(m.Key) &&
 		!wordlist.Has(widelyNamed, m.Key)
@@ -246,7 +246,7 @@ func (f *finding) scoreSite(h *host) {
 }
 
 // scoreTypo scores a misspelling. One slip of a coined brand is a finding if it is the whole label, or a part of it
-// that says enough. Other misspellings only resemble a brand.
+// with enough evidence. Other misspellings only resemble a brand.
 func (f *finding) scoreTypo(h *host) {
 	m := &f.match
 	letters, baited := len(m.Key), m.hasStrongBait()
@@ -324,13 +324,13 @@ func (f *finding) scoreOtherSuffix(h *host) {
 		f.set(codeElsewhere, reviewPoints)
 	case m.Kind() == brand.Short, h.Private && !h.OnSharedHosting():
 	case m.Kind() == brand.Word:
-		f.points = 18 // not a review by itself, of an address neither
+		f.points = 18 // not enough for a review, even of an address
 	default:
 		f.points = 28
 	}
 }
 
-// soldSuffixes are suffixes of countries that are sold to everybody for what they spell or for little money.
+// soldSuffixes are suffixes of countries that are sold to anyone, because they spell something or are cheap.
 const soldSuffixes = "ac ag ai am as bz cc cd fm gg im io la ly me ms nu pw sc sh so st su tf tk tm to tv vc vg wf ws "
 
 // soldPrivately are private suffixes under which registrars sell names as under those of registries (centralnic.com).

@@ -61,13 +61,13 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// isMailSlip reports whether f is a mistyped mailbox provider in an email address, of which the email layer speaks.
+// isMailSlip reports whether f is a mistyped mailbox provider in an email address, which the email layer reports.
 func (f *finding) isMailSlip(c *sdk.Check) bool {
 	return (f.code == codeTypo || f.code == codeSuffixTypo || f.code == codeElsewhere || f.code == codeHyphen) &&
 		c.Has(sdk.EmailDomain) && wordlist.Has(mail.Popular, f.match.Key) && !f.match.hasStrongBait()
 }
 
-// knownSuffixes are those whose misspellings a text names.
+// knownSuffixes are the suffixes that the text can suggest for an unknown one.
 var knownSuffixes = [...]string{"com", "net", "org", "info", "edu", "gov"}
 
 // signalUnknownSuffix says that nobody can register names under suffix, such as con, or invalid, which RFC 6761

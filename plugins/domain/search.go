@@ -189,7 +189,7 @@ func (s *search) searchMisspellings() {
 	}
 }
 
-// minBaited is the least number of letters of a label in which a misspelled brand and a bait word have room.
+// minBaited is the least number of letters of a label that has room for a misspelled brand and a bait word.
 const minBaited = 9
 
 // spans are the parts of a label that were compared.

@@ -2,8 +2,8 @@ package main
 
 import "unicode/utf8"
 
-// maxLetters is the number of characters read of a label. RFC 1035 allows 63 octets, and a U-label has fewer characters
-// than its A-label.
+// maxLetters is the maximum number of characters read from a label. RFC 1035 allows 63 octets, and a U-label has fewer
+// characters than its A-label.
 const maxLetters = 64
 
 // skeleton is a label reduced to what it looks like, so that labels with the same skeleton are easily confused. It is

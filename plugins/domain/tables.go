@@ -11,11 +11,11 @@ import (
 //go:embed tables.bin
 var tablesFile string
 
-// index is what tablesFile holds. A list of lists is flat: bucket k is members[starts[k]:starts[k+1]].
+// index holds the tables of tablesFile. A list of lists is flat: bucket k is members[starts[k]:starts[k+1]].
 var index = openTables(tablesFile)
 
 // tables find the names of brands and sites in a text, exactly or within their edit limits.
-// ASSAY_UPDATE=1 go test ./plugins/domain -run 'TestTables$' makes them anew after a change of package brand.
+// ASSAY_UPDATE=1 go test ./plugins/domain -run 'TestTables$' rewrites them after a change of package brand.
 type tables struct {
 	names     []nameEntry
 	skeletons string

@@ -42,7 +42,7 @@ const (
 )
 
 // texts holds the name and the text of every signal. The text is before, the name of the brand if there is one, and
-// after, followed by what the domain's name does to the brand's or by the evidence in quotation marks.
+// after. The difference between the domain's name and the brand's follows, or the evidence in quotation marks.
 var texts = [...]struct{ name, before, after string }{
 	codeHomograph:      {signalHomographBrand, "Imitates ", ": "},
 	codeLookalike:      {signalBrandLookalike, "Imitates ", ": "},

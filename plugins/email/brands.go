@@ -15,7 +15,7 @@ type posedBrand struct {
 }
 
 // posedBrands are the brands that package brand flags for this layer, its other made-up names, and a few that it does
-// not list because no domain borrows them. The longest name comes first: bookingcom is found before booking.
+// not list because no domain borrows them. Longer names come first, so that bookingcom is found before booking.
 var posedBrands = func() []posedBrand {
 	list := []posedBrand{
 		{"geeksquad", "Geek Squad", false}, {"lloyds", "Lloyds", true}, {"elster", "ELSTER", true},
@@ -41,11 +41,11 @@ var posedWith = func() [][26]uint64 {
 	return list
 }()
 
-// spelled finds the posedBrands whose names have no other letters than a text, in order.
+// spelled finds, in order, the posedBrands whose letters all occur in a text.
 type spelled struct {
 	absent uint32 // letters that the text lacks
-	group  int    // of posedWith, the next one
-	left   uint64 // brands of the group before it
+	group  int    // the next group of posedWith
+	left   uint64 // remaining brands of the group before it
 }
 
 func spelledBy(present letters) spelled { return spelled{absent: uint32(^present) & (1<<26 - 1)} }

@@ -16,7 +16,7 @@ type mailbox struct {
 // maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
 const maxLocal = 64
 
-// scoreLocalPart reports a local part that pretends to be something else, or that no person would have.
+// scoreLocalPart reports a local part that pretends to be something else, or that no person would use.
 func scoreLocalPart(a *answer, written, host string, at mailbox) {
 	if len(written) > maxLocal {
 		return
@@ -125,8 +125,8 @@ func brandInName(name string) string {
 	return ""
 }
 
-// isBranch reports whether a name joins that of independent banks with a place, as each of them does: with more than
-// service words.
+// isBranch reports whether a name joins bank, the name of a group of independent banks, with more than service words.
+// Each bank of such a group adds its place.
 func isBranch(bank, name string) bool {
 	if bank != "sparkasse" && bank != "volksbank" && bank != "raiffeisen" {
 		return false
@@ -189,8 +189,8 @@ func dropSeparators(local string) string {
 	return string(out)
 }
 
-// undoLeet replaces digits by the letters that they imitate, or returns "" if there are none. A first digit is replaced
-// only before a letter.
+// undoLeet replaces digits with the letters that they imitate, or returns "" if there are none. A first digit is
+// replaced only before a letter.
 func undoLeet(s string) string {
 	const digits, letters = "0134579", "oleastg"
 	out, changed := []byte(nil), false

@@ -8,8 +8,8 @@ import (
 	"assay/sdk"
 )
 
-// Score scores an email address from the email.* facts and the parts of its mail domain. Weak evidence, such as the
-// spelling of the mail domain, is the mailbox layer's.
+// Score scores an email address from the email.* facts and the parts of its mail domain. The mailbox layer scores weak
+// evidence, such as the spelling of the mail domain.
 func Score(c *sdk.Check) sdk.Outcome {
 	host, known := c.Fact(sdk.EmailDomain)
 	if !known || host == "" {

@@ -11,7 +11,7 @@ type finding struct {
 }
 
 // The points of findings that block on their own, of those that ask for a review, and of those that only add to others.
-// A finding that asks for a review gets a review: neither less with style that clears, nor more with neutral style.
+// A finding that asks for a review gets one: clearing style does not lower it, and neutral style does not raise it.
 const (
 	blocks  = 92
 	named   = 64

@@ -6,7 +6,7 @@ import "strings"
 const keys = "\x0a\x18\x16\x0c\x02\x0d\x0e\x0f\x07\x10\x11\x12\x1a" + // a to m
 	"\x19\x08\x09\x00\x03\x0b\x04\x06\x17\x01\x15\x05\x14" // n to z
 
-// minWalk is the fewest letters of a local part in walks, which few ordinary words have.
+// minWalk is the least number of letters in walks. Few ordinary words have as many.
 const minWalk = 5
 
 // runsAlongKeyboard reports whether a local part without separators consists of walks along rows of a keyboard: at

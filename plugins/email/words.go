@@ -24,8 +24,8 @@ const officeWords = "account accounts admin billing claim claims department mana
 // maxWord is the length in bytes of the longest service word.
 const maxWord = 15
 
-// secondLetters holds, for each first letter a to z of a service word, the second letters that follow it. It ends most
-// searches.
+// secondLetters holds, for each first letter a to z of a service word, the second letters that follow it. It cuts most
+// searches short.
 var secondLetters = [26]letters{
 	0x10c8b4c, 0x04911, 0x124891, 0x04111, 0x143000, 0x24101, 0x120900, 0x20110,
 	0x82008, 0x04000, 0x1104801, 0x84900, 0x1000001, 0x04800, 0x22020, 0x24811,

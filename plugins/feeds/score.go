@@ -19,7 +19,7 @@ const (
 	maxAnother    = 2 // further lists that count
 )
 
-// A listing is how the best list matches the entity.
+// listing describes the best match of the entity on a list.
 type listing struct {
 	points           int
 	code             string

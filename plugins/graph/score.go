@@ -8,10 +8,10 @@ import (
 
 // The points of each signal. They add up to the layer's score, 0 to 100. The graph repeats what earlier checks found,
 // and an attacker can open several accounts, so the layer alone never reaches review in the default lineup
-// (TestVerdicts), and its points grow with the number of customers. Customers who know an entity and did not block it
-// are the standing layer's evidence.
+// (TestVerdicts), and its points grow with the number of customers. The standing layer scores customers who know an
+// entity and did not block it.
 const (
-	maxBlocked    = 40 // for an entity that was always blocked, for many customers
+	maxBlocked    = 40 // for an entity that many customers always blocked
 	maxNeighbours = 60
 	minShare      = 20 // percent; a lower share may be due to wrong verdicts
 	prior         = 3  // damps shares of few customers or neighbours: n of them count n/(n+prior)

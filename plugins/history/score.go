@@ -7,11 +7,11 @@ import (
 	"assay/sdk"
 )
 
-// step gives points from a number on.
+// step gives points to numbers of at least from.
 type step struct{ from, points int }
 
-// The points are judgement: no labelled data says when its entities were checked. They are small, and follow the
-// simulated replay in the test. Bursts count only for entities that customers do not know yet, because popular
+// The points are a judgement, because no labelled data says when its entities were checked. They are small, and follow
+// the simulated replay in the test. Bursts count only for entities that customers do not know yet, because popular
 // entities are checked all the time.
 var (
 	hourly  = [...]step{{200, 30}, {50, 20}, {20, 10}} // checks of a new entity by all customers, within an hour

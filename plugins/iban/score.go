@@ -111,7 +111,7 @@ func scoreAccount(a *answer) {
 	}
 }
 
-// minAccount is the fewest characters of an account number whose pattern means something.
+// minAccount is the least number of characters of an account number whose pattern means something.
 const minAccount = 7
 
 // isSequence reports whether account, after leading zeros, is at least eight digits that count up or down, with 0 after

@@ -13,7 +13,7 @@ import (
 // shares holds odds, or points, by reason.
 type shares [reasons]int
 
-// The reasons. The first three are those of the runs of characters, in the order of package ngram.
+// The reasons. The first three are the parts of package ngram, in its order.
 const (
 	byWording = int(ngram.Name)
 	bySuffix  = int(ngram.Suffix)
@@ -81,7 +81,7 @@ func (w *work) explain(c *sdk.Check, points int) {
 	if n := split[byShape]; n > 0 {
 		w.shape(c, n)
 	}
-	threat := sdk.Phishing // most reported names without bait words are of phishing
+	threat := sdk.Phishing // most reported names without bait words are phishing
 	if n := split[byBait]; n > 0 {
 		threat = w.bait(c, n)
 	}
@@ -122,7 +122,7 @@ func (s *shares) points(total int) (split shares) {
 	return split
 }
 
-// pieces is the text of a signal: a sentence with at most three quotations of quote.MaxBytes.
+// pieces is the text of a signal: a sentence with at most three quotations of sdk.MaxQuoteBytes.
 type pieces struct {
 	text [textRoom]byte
 	n    int
@@ -132,7 +132,7 @@ const textRoom = 512 // a power of two, so that an index needs no check
 
 func (p *pieces) add(text string) { p.n += copy(p.text[p.n&(textRoom-1):], text) }
 
-// quote appends text in quotation marks, which odd characters have already.
+// quote appends text in quotation marks, unless quote.Of adds them because of odd characters.
 func (p *pieces) quote(text string) {
 	quoted := quote.Of(text)
 	if strings.HasPrefix(quoted, "“") {
@@ -237,7 +237,7 @@ func (p *pieces) decimal(n int) {
 	}
 }
 
-// maxQuoted is how many bait words a text lists.
+// maxQuoted is the maximum number of bait words that a text lists.
 const maxQuoted = 3
 
 // theme returns the theme of the bait words with the largest weights.

@@ -17,7 +17,7 @@ var (
 )
 
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
-// than honest, 20 for each unit; a name that tells nothing has 0. They are held to cautious, unless hardly any honest
+// than honest, 20 for each unit; an uninformative name has 0. They are limited to cautious, unless hardly any honest
 // name has as many: the manifest has the proof that such a name may be blocked by its style.
 const (
 	lowest     = -38
@@ -50,7 +50,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// work holds what scoring a name needs. It is too large for the small stack of a guest.
+// work holds the data for scoring a name. It is too large for the small stack of a guest.
 type work struct {
 	host     suffix.Host
 	address  ngram.Address
@@ -113,10 +113,10 @@ func (w *work) baitShare() int {
 	return int(int64(w.sums.Parts[ngram.Name]) * int64(bait) / int64(all))
 }
 
-// A trade is a line of honest business whose names hold bait words. Both lists are as wordlist.Has takes them.
+// trade is a line of honest business whose names contain bait words. Both lists are in wordlist form.
 type trade struct {
 	own    string // name the trade
-	beside string // often stand beside them
+	beside string // often next to those
 }
 
 var trades = [...]trade{

@@ -99,5 +99,5 @@ func trim(s string, start, end int) (int, int) {
 	return start, end
 }
 
-// separates reports whether c stands between words.
+// separates reports whether c separates words.
 func separates(c byte) bool { return c == '-' || c == '.' }

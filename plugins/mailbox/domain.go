@@ -8,7 +8,7 @@ import (
 	"assay/sdk"
 )
 
-// weights are log-odds of how disposable mail domains are spelt, written by plugins/internal/train/email.
+// weights are log-odds for disposable mail domains, by spelling. plugins/internal/train/email writes them.
 //
 //go:embed weights.txt
 var weights spelling.Weights

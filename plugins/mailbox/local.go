@@ -73,7 +73,7 @@ const vowelBits = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// minRarePairs is how many rare pairs of letters a local part has that reads as made by a machine.
+// minRarePairs is the number of rare letter pairs from which a local part looks machine-made.
 const minRarePairs = 3
 
 // scoreRandom reports at most one small signal for a local part that looks machine-made.

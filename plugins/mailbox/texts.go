@@ -7,8 +7,8 @@ type style struct {
 	text   string // "%" is replaced by evidence
 }
 
-// The texts of the layer. 10 points are about one unit of log-odds, by a logistic fit to labelled addresses. Texts
-// without points have them by spelling.
+// The texts of the layer. 10 points are about one unit of log-odds, by a logistic fit to labelled addresses. Texts with
+// 0 points get theirs from the spelling.
 var (
 	relay          = style{-40, signalProviderRelay, "Privacy relay that forwards to a real mailbox: “%”"}
 	large          = style{-40, signalProviderKnown, "Well-known mailbox provider: “%”"}

@@ -8,9 +8,9 @@ import (
 	"assay/sdk"
 )
 
-// Fast flux: addresses in at least this many autonomous systems or networks. How long they stay is not known: a
-// resolver says how long its cache keeps them, which differs by when it is asked. Load balancers of clouds use several
-// networks within one system.
+// Fast flux: addresses in at least this many autonomous systems or networks. How long they stay is unknown: a resolver
+// says how long its cache keeps them, which depends on when it is asked. Load balancers of clouds use several networks
+// within one system.
 const (
 	fluxSystems  = 4
 	fluxNetworks = 10
@@ -37,7 +37,7 @@ func known(c *sdk.Check) bool {
 		c.Has(sdk.TextFact(sdk.NetDomainListed))
 }
 
-// score is apart from Score, because entering a large function costs fuel.
+// score is separate from Score, because entering a large function costs fuel.
 //
 //go:noinline
 func score(c *sdk.Check) sdk.Outcome {

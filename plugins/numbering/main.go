@@ -1,5 +1,5 @@
-// Command numbering is the layer that weighs what a phone number's range says by itself: its type, the blocks that
-// people reported, and its country. None of it decides; the phone layer has the findings.
+// Command numbering is the layer that weighs the evidence of a phone number's range: its type, the blocks that people
+// reported, and its country. None of this decides; the phone layer has the findings.
 package main
 
 import "assay/sdk"

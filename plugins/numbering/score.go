@@ -12,13 +12,13 @@ import (
 func Score(c *sdk.Check) sdk.Outcome {
 	e164, read := c.Fact(sdk.PhoneE164)
 	if !read || c.Not(sdk.PhoneValid) {
-		return sdk.Abstained // nobody holds the number, which the phone layer says
+		return sdk.Abstained // nobody holds the number; the phone layer says so
 	}
 	a := answer{check: c, guessed: c.Is(sdk.PhoneAssumed)}
 	digits := strings.TrimPrefix(e164, "+")
 	n := ranges.Number{Code: c.Get(sdk.PhoneCallingCode), National: c.Get(sdk.PhoneNational)}
 	switch kind := c.Get(sdk.PhoneType); {
-	case n.IsFictional(): // nobody holds it, which the phone layer says
+	case n.IsFictional(): // nobody holds it; the phone layer says so
 	case kind == "voip":
 		a.add(&voip)
 	case kind == "pager":

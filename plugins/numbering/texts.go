@@ -7,8 +7,8 @@ type style struct {
 	text   string // "%" is replaced by evidence
 }
 
-// The texts of the layer. The points are of the size of the log-odds in labelled numbers: 8 points are about one unit
-// at the default weight.
+// The texts of the layer. The points follow the log-odds in labelled numbers: 8 points are about one unit at the
+// default weight.
 var (
 	voip      = style{24, signalTypeVoip, "Internet telephone number, cheap to get in bulk"}
 	pager     = style{15, signalTypePager, "Pager number"}

@@ -8,7 +8,7 @@ import (
 	"assay/sdk"
 )
 
-// Score scores a phone number from the phone.* facts. Weak evidence, such as a number's type, is the numbering layer's.
+// Score scores a phone number from the phone.* facts. The numbering layer scores weak evidence, such as its type.
 func Score(c *sdk.Check) sdk.Outcome {
 	if !c.Has(sdk.TextFact(sdk.PhoneValid)) {
 		return sdk.Abstained
@@ -72,7 +72,7 @@ func (f *answer) raise(points int, code, text string, threat sdk.Threat) {
 	}
 }
 
-// add reports a finding that depends on the number's country: if that is a guess, as a weaker one.
+// add reports a finding that depends on the number's country. If the country is a guess, the finding is weaker.
 func (f *answer) add(kind *finding, evidence ...string) {
 	guessed := &guessedSpecial
 	switch {

@@ -16,7 +16,7 @@ const (
 	reviews = 62
 	adds    = 20
 	hints   = 8
-	assumes = 4 // the least that a host lists for an allowed number
+	assumes = 4 // the fewest points that a host lists for an allowed number
 )
 
 // The texts of the layer. A number that nobody can hold, that earns money from its callers, or that a regulator
@@ -46,7 +46,7 @@ var (
 		"Personal number: forwards to another number, which it hides"}
 	sharedCost = finding{adds, signalCostShared, sdk.TollFraud, "Shared cost: its holder may earn from calls"}
 
-	// In place of a finding that depends on a country that was guessed; its text follows.
+	// These replace a finding that depends on a guessed country; its text follows.
 	guessedSpecial  = finding{reviews, signalGuessSpecial, "", "Read as a number of %. "}
 	guessedOrdinary = finding{adds, signalGuessOrdinary, "", "Read as a number of %, which is uncertain. "}
 	guessedCountry  = finding{assumes, signalGuessCountry, "",

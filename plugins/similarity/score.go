@@ -19,7 +19,7 @@ const (
 	pointsOneOff  = 36 // not the same, 10 to 12 letters
 	pointsNear    = 60 // not the same, 13 letters and more
 	pointsUser    = 15
-	minThreat     = 40 // the fewest points that name a threat
+	minThreat     = 40 // the fewest points for which the layer names a threat
 	maxRank       = 100_000
 )
 
@@ -58,7 +58,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// imitated reports whether the entity is so well known that reported names rather imitate it.
+// imitated reports whether the entity is so well known that reported names probably imitate it.
 func imitated(c *sdk.Check) bool {
 	rank, ranked := c.Count(sdk.FeedRank)
 	return c.Has(sdk.FeedGood) || ranked && rank <= maxRank

@@ -8,11 +8,11 @@ import (
 	"assay/sdk"
 )
 
-// step gives points from a number on.
+// step gives points to numbers of at least from.
 type step struct{ from, points int }
 
-// The points are 25 for each unit of log-odds (a weight of 4), rounded towards 0: what the evidence is worth among
-// reported domains against all registered ones, less where it can be bought or faked (docs/decisions/detection.md).
+// The points are 25 for each unit of log-odds (a weight of 4), rounded towards 0. The log-odds compare reported domains
+// with all registered ones. Evidence that can be bought or faked gets fewer (docs/decisions/detection.md).
 var (
 	// ages are days since the registration.
 	ages = [...]step{{20 * 365, -50}, {10 * 365, -45}, {5 * 365, -38}, {2 * 365, -28}, {365, -12}}
@@ -20,7 +20,7 @@ var (
 	unchanged = [...]step{{365, -10}, {90, -6}}
 	// ranks are positions on a list of popular sites; anyone can buy a place near its end.
 	ranks = [...]step{{100_001, -15}, {10_001, -35}, {1_001, -50}, {1, -60}}
-	// tenures are customers who have met the entity. Few points: an attacker can open accounts.
+	// tenures are customers who have met the entity. The points are few, because an attacker can open accounts.
 	tenures = [...]step{{100, -30}, {50, -24}, {20, -18}, {10, -12}, {5, -6}}
 )
 
@@ -32,7 +32,7 @@ const (
 	recentlyChanged  = 60  // days: an old domain may have been bought, so its age counts half
 	longEnough       = 30  // days that customers must have known the entity; below establishedDays it counts half
 	establishedDays  = 90
-	mostlyUnblocked  = 20 // percent; above it, customers' acquaintance does not speak for the entity
+	mostlyUnblocked  = 20 // percent; above it, customers who know the entity do not speak for it
 	maxPlausibleDays = 60 * 365
 )
 

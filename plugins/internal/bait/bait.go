@@ -19,7 +19,7 @@ type entry struct {
 	class   Class
 	tail    uint16 // its other letters are words.tails[tail:][:length-8]
 	length  uint8
-	shift   uint8 // moves what is not compared out of a head
+	shift   uint8 // shifts the bytes that are not compared out of a head
 	oneEdge bool
 }
 
@@ -103,9 +103,9 @@ func Classes(word string) Class {
 	return 0
 }
 
-// Find appends the bait words of label to found, from left to right and without overlaps. Where several begin at the
-// same place, the longest counts. A word of up to four letters must have edges on both sides, a word of five letters on
-// one side. Edges are the ends of the label, hyphens, underscores, digits and other bait words, so "pay" is found in
+// Find appends the bait words of label to found, from left to right and without overlaps. If several begin at the same
+// place, the longest counts. A word of up to four letters must have edges on both sides, a word of five letters on one
+// side. Edges are the ends of the label, hyphens, underscores, digits and other bait words, so "pay" is found in
 // "pay-now" and "paynow" but not in "payette".
 func Find(label string, found []Match) []Match { return find(label, found, false) }
 

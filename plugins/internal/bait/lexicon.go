@@ -15,10 +15,10 @@ const (
 	Refund                     // money back: tax, fees, benefits
 	Parcel                     // deliveries
 	Fee                        // customs, tolls, fines
-	Official                   // a state and its papers
+	Official                   // a government and its documents
 	Prize                      // gifts, bonuses, giveaways
 	Crypto                     // crypto assets
-	Connect                    // joining a wallet to a page
+	Connect                    // connecting a wallet to a page
 	Invest                     // returns on money
 	Support                    // help desks
 	Work                       // jobs and applications
@@ -29,7 +29,7 @@ const (
 	Software                   // downloads, drivers, activators
 	Gamble                     // games of chance
 	Loan                       // quick credit
-	Goods                      // goods that only licensed sellers may sell: medicine, drugs, arms, papers
+	Goods                      // goods that only licensed sellers may sell: medicine, drugs, arms, documents
 	Pets                       // animals for sale
 	Filler                     // words that make any name look official: www, com, my, online, official
 )

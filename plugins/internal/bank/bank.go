@@ -17,7 +17,7 @@ var codes string
 // List is the quality of the list of a country's bank codes.
 type List byte
 
-// Lists by quality. Even a register lacks some honest accounts, because banks merge.
+// Lists by quality. Even a register lacks the banks of some honest accounts, because banks merge.
 const (
 	None     List = iota
 	Patchy        // from directories, known to miss banks

@@ -10,7 +10,7 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// Kind is how distinctive a brand's key is, which decides where in a label it may match.
+// Kind says how distinctive a brand's key is, which decides where in a label it may match.
 type Kind byte
 
 // The kinds of brands.
@@ -49,7 +49,7 @@ func (b *Brand) Desk() Kind { return b.kind & flags }
 //go:embed brands.txt
 var brandsFile string
 
-// brands holds every brand. The first money of them are those of money.
+// brands holds every brand, first the ones for which IsMoney is true. money is their number.
 var brands, money = parseBrands(brandsFile)
 
 // parseBrands reads brandsFile: sections, the first of which is money, and lines of four fields.

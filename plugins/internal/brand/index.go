@@ -29,8 +29,8 @@ func fnv1a(s string) uint32 {
 }
 
 // Lookup returns the brand that h is most closely related to, and the relation. If several brands are related equally,
-// it prefers candidate, an argument of At. It finds a local branch only of candidate, and no site. The caller has
-// ruled out pages of customers (IsCustomer).
+// it prefers candidate, an argument of At. It finds local branches only of candidate, and finds no sites. The caller
+// must rule out pages of customers (IsCustomer).
 func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
 	owner, relation := lookupListed(h, candidate)
 	if relation != Unrelated {
@@ -48,8 +48,8 @@ func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
 	return nil, Unrelated
 }
 
-// lookupListed returns the brand with a pattern for h that names no branch. It prefers candidate and, if that is
-// negative, the brand whose key is the domain's name.
+// lookupListed is like Lookup, but ignores patterns of branches. It prefers candidate and, if that is negative, the
+// brand whose key is the domain's name.
 func lookupListed(h *suffix.Host, candidate int) (owner *Brand, relation Relation) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {

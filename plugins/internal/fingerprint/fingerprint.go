@@ -1,5 +1,5 @@
-// Package fingerprint stores a set of names as 40-bit hashes, in a file that is read in place: a layer has nothing to
-// build at its start, and its names cannot be read from it.
+// Package fingerprint stores a set of names as 40-bit hashes, in a file that is read in place. A layer has nothing to
+// build when it starts, and nobody can read the names from the file.
 package fingerprint
 
 import (
@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Set is the contents of a file. It begins with the number of entries before each of the buckets, of 2 bytes, and their
-// number in all. Entries of 4 bytes follow in order: the hash without its bucket, and a number from 1 to MaxNumber.
+// Set is the content of a file: for each bucket the number of entries before it, then the number of all entries, 2
+// bytes each; then the entries in order, 4 bytes each: the hash without its bucket, and a number from 1 to MaxNumber.
 type Set string
 
 // MaxNumber is the highest number that a set stores with a name.
@@ -35,8 +35,8 @@ func Of(name string) uint64 {
 	return (h ^ h>>33) >> (64 - hashBits)
 }
 
-// Find returns the number of a name, or 0 if the set does not have it. It is wrong about one of 25 million other names
-// if the set has 40,000.
+// Find returns the number of a name, or 0 if the set does not have it. If the set has 40,000 names, it is wrong about
+// one in 25 million other names.
 func (s Set) Find(name string) int {
 	if len(s) < head {
 		return 0
@@ -54,7 +54,7 @@ func (s Set) Find(name string) int {
 // Len returns the number of entries.
 func (s Set) Len() int { return s.number(head-2, 2) }
 
-// number reads a number of so many bytes, the lowest first.
+// number reads a number of this many bytes, the lowest first.
 func (s Set) number(at, bytes int) (n int) {
 	for i := range bytes {
 		n |= int(s[at+i]) << (8 * i)
@@ -62,7 +62,7 @@ func (s Set) number(at, bytes int) (n int) {
 	return n
 }
 
-// Encode returns the set of names with these fingerprints and numbers. There are fewer than 65,536.
+// Encode returns the set of names with these fingerprints and numbers. There must be fewer than 65,536.
 func Encode(numbers map[uint64]int) Set {
 	prints := make([]uint64, 0, len(numbers))
 	for h := range numbers {

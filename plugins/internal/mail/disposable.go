@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	// listed are mail domains on two or more lists of disposable mail that are kept by hand, with the number of all
-	// lists that hold them. plugins/internal/train/disposable writes them.
+	// listed are mail domains on two or more hand-kept lists of disposable mail, each with the number of all lists that
+	// hold it. plugins/internal/train/disposable writes them.
 	//
 	//go:embed disposable.bin
 	listed fingerprint.Set

@@ -16,8 +16,8 @@ var (
 	//go:embed networks.txt
 	networks string
 
-	// vanity are names that mail.com and other providers offer beside their own. They are words, and a word that is one
-	// letter away is another one. In wordlist form.
+	// vanity are names that mail.com and other providers offer in addition to their own. They are words, so a name that
+	// is one letter away is another word. In wordlist form.
 	//
 	//go:embed vanity.txt
 	vanity string
@@ -42,7 +42,7 @@ func Provider(host string) string {
 	return Listed(vanity, host)
 }
 
-// NoGmail reports whether c is about a mailbox that Gmail cannot have: its names consist of a to z, digits and dots
+// NoGmail reports whether c is about a mailbox that Gmail cannot have: Gmail's names consist of a to z, digits and dots
 // (support.google.com/mail/answer/9211434).
 func NoGmail(c *sdk.Check) bool {
 	return c.Get(sdk.EmailProvider) == "google" &&
@@ -52,8 +52,8 @@ func NoGmail(c *sdk.Check) bool {
 // Relay returns the privacy relay whose domain equals host or is a parent of it, or "".
 func Relay(host string) string { return Listed(relays, host) }
 
-// Written returns the mail domain as the address has it, because some providers have several names for one. host is the
-// one that the host made of it.
+// Written returns the mail domain as written in the address. host is its normalised form: some providers have several
+// names for one domain.
 func Written(c *sdk.Check, host string) string {
 	address := c.Get(sdk.EmailAddress)
 	if at := strings.LastIndexByte(address, '@'); at >= 0 {

@@ -10,7 +10,7 @@ var rare = [26]uint32{
 	0x0800000, 0x0010000, 0x0010000, 0x2e106e2, 0x2a10640, 0x2430640, 0x1810200, 0x0e39664,
 }
 
-// RarePairs returns the number of rare pairs of letters in a text of lower case.
+// RarePairs returns the number of rare pairs of letters in a lower-case text.
 func RarePairs(local string) (n int) {
 	for i := 1; i < len(local); i++ {
 		first, second := local[i-1]-'a', local[i]-'a'
@@ -21,8 +21,8 @@ func RarePairs(local string) (n int) {
 	return n
 }
 
-// IsRandom reports whether a local part is random letters, or random letters and a long number, as programs open
-// mailboxes with. People use shorter numbers or pairs of letters that words have.
+// IsRandom reports whether a local part is random letters, or random letters and a long number, as in mailboxes that
+// programs open. People use shorter numbers, or letter pairs that occur in words.
 func IsRandom(local string) bool {
 	letters := strings.TrimRight(local, "0123456789")
 	for i := range len(letters) {

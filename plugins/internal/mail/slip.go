@@ -19,8 +19,8 @@ type Slip struct {
 //go:embed typed.txt
 var typed string
 
-// Popular are the names of the most used providers, in wordlist form. Whoever is one letter away from one of these
-// has mistyped it, and so has who puts one under another suffix.
+// Popular are the names of the most used providers, in wordlist form. A name one letter away from one of these is a
+// mistyping, and so is one of these under another suffix.
 const Popular = `gmail googlemail hotmail icloud outlook protonmail yahoo
 `
 
@@ -38,7 +38,7 @@ xom
 //go:embed real.txt
 var realDomains string
 
-// The lengths of names of providers from which a kind of mistake makes no other word.
+// The least lengths of providers' names at which a kind of mistake does not make another word.
 const (
 	minDoubled = 3 // one letter twice
 	minDigit   = 4 // a digit in place of a letter or between two
@@ -99,7 +99,7 @@ func FindSlip(host, suffix string, unlisted bool) Slip {
 // near reports whether two lengths differ by one at most.
 func near(a, b int) bool { return a-b <= 1 && b-a <= 1 }
 
-// suffixSlip returns the slip of a provider's name under another suffix than under.
+// suffixSlip returns the slip of a provider's name that has suffix in place of under.
 func suffixSlip(name, under, suffix string, unlisted bool) Slip {
 	wrong := under == "com" && wordlist.Has(slipped, name) && (unlisted || wordlist.Has(wrongSuffixes, suffix))
 	if edit, _ := oneEdit(suffix, under); !wrong && (edit == "" || !unlisted) {
@@ -193,8 +193,8 @@ func oneEdit(name, label string) (difference string, needs int) {
 	return "", 0
 }
 
-// distinct returns the least length of label at which c, in place of its byte at start or before it, makes no other
-// word.
+// distinct returns the least length of label at which c, in place of its byte at start or before it, does not make
+// another word.
 func distinct(start int, c byte, label string) int {
 	switch {
 	case start == 0:

@@ -10,8 +10,8 @@ import (
 )
 
 // Of returns s in a form that is safe to show, wherever it appears in a text. A text longer than sdk.MaxQuoteBytes is
-// cut between two characters and ends in "…". If s contains other characters than names do, it is quoted as by
-// [sdk.Quote], so that it cannot be read as a part of the sentence, or as the beginning of one of the host's
+// cut between two characters and ends in "…". If s contains characters that names do not, [sdk.Quote] quotes
+// it, so that it cannot be read as a part of the sentence, or as the beginning of one of the host's
 // (sdk.ValidText).
 func Of(s string) string {
 	if !isName(s) {
@@ -27,7 +27,7 @@ func Of(s string) string {
 	return s[:end] + "…"
 }
 
-// isName reports whether s consists of the characters of ordinary names, of which none looks like a colon, and does not
+// isName reports whether s consists of the characters of ordinary names, none of which looks like a colon, and does not
 // begin with a space.
 func isName(s string) bool {
 	if s != "" && s[0] == ' ' {

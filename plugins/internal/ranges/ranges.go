@@ -1,4 +1,4 @@
-// Package ranges knows ranges of phone numbers that nobody holds or that serve one purpose, beyond what the host
+// Package ranges knows ranges of phone numbers that nobody holds or that serve one purpose, beyond those that the host
 // recognises.
 package ranges
 
@@ -9,7 +9,7 @@ type Number struct {
 }
 
 // in reports whether the national number has a length and begins with one of prefixes, which spaces separate. A length
-// of 0 is any. It reads the prefixes in place, because a list would be built at the start of each guest.
+// of 0 means any length. It reads the prefixes in place, because each guest would build a list when it starts.
 func (n Number) in(prefixes string, length int) bool {
 	if length != 0 && len(n.National) != length {
 		return false
@@ -116,8 +116,8 @@ func (n Number) RenumberedIn() string {
 	return ""
 }
 
-// GlobalNetwork describes a calling code of no country (ITU-T E.164.1) whose numbers cost more than people expect. It
-// returns "" for every other code.
+// GlobalNetwork describes a calling code that belongs to no country (ITU-T E.164.1) and whose numbers cost more than
+// people expect. It returns "" for every other code.
 func (n Number) GlobalNetwork() string {
 	switch n.Code {
 	case "882", "883":

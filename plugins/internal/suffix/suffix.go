@@ -124,7 +124,7 @@ const tenantServices = "" +
 	"typeform.com wikia.com zendesk.com "
 
 // HasTenants reports whether names under registrable belong to customers of the service, although they cannot publish
-// arbitrary sites there. Such a name is neither the service's own nor that of a site builder.
+// arbitrary sites there. Such a name belongs neither to the service nor to a site builder.
 func HasTenants(registrable string) bool { return wordlist.Has(tenantServices, registrable) }
 
 // SplitSite splits a subdomain of a site builder into the label that the site's owner chose and the labels left of it.

@@ -4,11 +4,11 @@ package table
 
 import "unsafe"
 
-// Reader is the rest of a file. It trusts the file, which is part of the program. After the end it reads zeros, so that
-// the test that makes a file can start with an empty one.
+// Reader is the unread rest of a file. It trusts the file, which is part of the program. After the end it reads zeros,
+// so that the test that makes a file can start with an empty one.
 type Reader string
 
-// Number reads a number of so many bytes, the lowest first.
+// Number reads a number of this many bytes, the lowest first.
 func (r *Reader) Number(bytes int) (n uint64) {
 	if *r == "" {
 		return 0
@@ -43,7 +43,7 @@ func Numbers[T ~uint16 | ~uint32 | ~uint64](r *Reader) []T {
 // Writer is the beginning of a file for a Reader.
 type Writer []byte
 
-// Number adds a number of so many bytes.
+// Number adds a number of this many bytes.
 func (w *Writer) Number(bytes int, n uint64) {
 	for i := range bytes {
 		*w = append(*w, byte(n>>(8*i)))

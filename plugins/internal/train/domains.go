@@ -50,7 +50,7 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 	return slices.DeleteFunc(all, func(r eval.Row) bool { return r.Type != t }), fault.Wrap(err, "reading %s", path)
 }
 
-// RowsUntil is when the labelled rows end.
+// RowsUntil is the date on which the labelled rows end.
 const RowsUntil = "2026-05-01"
 
 // Age returns the years from a row's date, a year, a month or a day, until another, or -1 if either is missing.

@@ -7,7 +7,7 @@ import (
 	"assay/host/measure/eval"
 )
 
-// Labelled is what decides which fold a row belongs to.
+// Labelled holds the properties of a row that decide its fold.
 type Labelled struct {
 	Source   string // rows of one source are held out together
 	Letters  string // see [eval.Letters]; rows that share them are never separated
@@ -15,7 +15,7 @@ type Labelled struct {
 	Untested bool   // in no fold
 }
 
-// Fold is a set of rows to test on, and what may not be trained on.
+// Fold is a set of rows to test on, with the source and the letters that must not be trained on.
 type Fold struct {
 	Name    string
 	Test    []int32 // indices of rows
@@ -28,10 +28,10 @@ func (f *Fold) Allows(source, letters string) bool {
 	return (f.source == "" || source != f.source) && !f.letters[letters]
 }
 
-// parts is how many folds a source is split into that is the only one of its kind.
+// parts is the number of folds for a source that is the only one of its kind.
 const parts = 5
 
-// Folds holds out one source at a time. Every row that is to be tested is in one fold.
+// Folds holds out one source at a time. Every row is in one fold, unless it is Untested.
 func Folds(rows []Labelled) []Fold {
 	folds := map[string]*Fold{}
 	for i, r := range rows {

@@ -16,7 +16,7 @@ type Model struct {
 	steps   []int8
 	weights []float32 // steps by the size of a step
 	size    float64
-	bias    float64 // the points of a name that tells nothing
+	bias    float64 // the points of an uninformative name
 }
 
 // The layer's scale of points: an uninformative name has 0.
@@ -49,8 +49,8 @@ func Released() (*Model, error) {
 	return stored(steps, head.Points/perUnit, head.Bias), nil
 }
 
-// Refit weighs rows, and returns a model that begins with the weights of m, keeps the size of its steps, and learns
-// them.
+// Refit weighs rows, and returns a model that learned them. It starts from the weights of m and keeps the size of its
+// steps.
 func (m *Model) Refit(rows []Row) *Model {
 	indices := make([]int32, len(rows))
 	for i := range indices {
@@ -62,7 +62,7 @@ func (m *Model) Refit(rows []Row) *Model {
 	return stored(rounded(weights, m.size), m.size, m.bias)
 }
 
-// toward returns the model whose weights are a share of the way to those of another.
+// toward returns a model whose weights are a share of the way from those of m to those of other.
 func (m *Model) toward(other *Model, share float64) *Model {
 	weights := make([]float32, len(m.weights))
 	for k, w := range m.weights {
@@ -80,7 +80,7 @@ func stored(steps []int8, size, bias float64) *Model {
 	return m
 }
 
-// Points returns the points of a row before the layer holds them to what may block.
+// Points returns the points of a row before the layer limits those that may not block.
 func (m *Model) Points(r *Row) float64 {
 	if brand.OwnerName(&r.Host) != "" {
 		return lowest
@@ -88,7 +88,7 @@ func (m *Model) Points(r *Row) float64 {
 	return max(math.Floor(perUnit*r.margin(m.weights)+m.bias+float64(r.more)+0.5), lowest)
 }
 
-// Head returns the head of the layer's table for a model of which names with bar points may be blocked.
+// Head returns the head of the layer's table for a model that may block names with at least bar points.
 func (m *Model) Head(bar int) []byte {
 	return ngram.Head{Points: perUnit * m.size, Bias: m.bias, Bar: float64(bar)}.Encode()
 }

@@ -19,12 +19,12 @@ import (
 // Retrained is the released layer after it has learned an installation's names.
 type Retrained struct {
 	Learned int        // names that were learned
-	Share   float64    // of what was learned that the layer's own cases allow
+	Share   float64    // of the learned changes that the layer's own cases allow
 	Held    []eval.Row // names that were not learned, and chose neither the bias nor the bar
 	Wasm    []byte     // the layer, with the manifest's proof if Held suffices for one; otherwise it does not block
 }
 
-// What a row can do is limited.
+// Limits on the effect of a row.
 const (
 	perAccount = 100 // rows that an account reported, of each label
 	leastNames = 100 // of each label in each part of the rows
@@ -39,13 +39,13 @@ const (
 
 // Retrain learns two thirds of the labelled domains of an installation, beginning with the released layer's model.
 // Names of a campaign often share their first letters, and stay together. A sixth of the names chooses the bias and the
-// bar: no more honest names than before get a review, and at most one in 2,000 may be blocked. A sixth is held.
+// bar: no more honest names than before get a review, and at most one in 2,000 may be blocked. A sixth is held out.
 //
 // Names on shared hosts are left out: reports hold many of them and honest lists few, so that the model would learn the
 // host. So are an account's rows after the first hundred of each label, so that no customer outweighs the others.
 //
-// What an installation's names do not show must not be forgotten: passes reports whether a layer passes its own cases,
-// and as much is kept of what was learned as they allow.
+// The layer must not forget what an installation's names do not show. passes reports whether a layer passes its own
+// cases, and Retrain keeps as much of the learned changes as these cases allow.
 func Retrain(layer registry.Module, version string, rows []eval.Row, passes func(wasm []byte) (bool, error)) (
 	*Retrained, error) {
 	released, err := Released()
@@ -69,7 +69,7 @@ func Retrain(layer registry.Module, version string, rows []eval.Row, passes func
 		m := released.toward(taught, r.Share)
 		m.bias -= excess(m.honest(chosen), released.honest(chosen))
 		if m.misses(cases) > released.misses(cases) {
-			continue // which spares compiling it
+			continue // so there is no need to build it
 		}
 		manifest := layer.Manifest
 		manifest.Version = version
@@ -89,7 +89,7 @@ type wanted struct {
 	least, most float64
 }
 
-// expected returns what a layer's cases expect of domains that are given without facts.
+// expected returns the points that a layer's cases expect of domains without facts.
 func expected(layer registry.Module) (all []wanted, err error) {
 	cases, err := layer.Cases()
 	if err != nil {
@@ -109,7 +109,7 @@ func expected(layer registry.Module) (all []wanted, err error) {
 	return all, nil
 }
 
-// misses counts the names to which a model gives other points than are wanted. Above cautious all points are the same,
+// misses counts the names whose points from a model are not the wanted ones. Above cautious all points are the same,
 // because the bar decides whether they block.
 func (m *Model) misses(all []wanted) (n int) {
 	for i := range all {
@@ -200,7 +200,7 @@ func (m *Model) honest(p part) (points []float64) {
 	return points
 }
 
-// excess returns how many points honest names must lose for no more of them than before to get a review.
+// excess returns how many points honest names must lose so that no more of them than before get a review.
 func excess(now, before []float64) float64 {
 	n := slices.IndexFunc(before, func(p float64) bool { return p < review })
 	if n < 0 {

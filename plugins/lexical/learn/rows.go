@@ -14,7 +14,7 @@ import (
 type Row struct {
 	*train.Domain
 	slots []uint32 // of the table of weights
-	scale float32  // 1 by the square root of their number
+	scale float32  // 1 divided by the square root of their number
 	more  int      // points of pattern.Points
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // Address is the part of a domain that the model reads, in lower-case U-labels. The labels left of the name are not
-// among it: lists of honest sites hold domains and lists of reported ones hold host names, so a model would learn that
-// any machine of an honest owner is suspicious.
+// part of it: lists of honest sites hold domains and lists of reported ones hold host names, so a model would learn
+// that any machine of an honest owner is suspicious.
 type Address struct {
 	Name   string // the label that the owner chose
 	Suffix string // the public suffix or the shared host
@@ -20,7 +20,7 @@ type Address struct {
 	Hosted bool // Suffix is a shared host
 }
 
-// maxName is how many bytes of a name are read, which bounds the work.
+// maxName is the maximum number of bytes of a name that are read, which bounds the work.
 const maxName = 64
 
 // Of returns the address of a host.
@@ -39,13 +39,13 @@ func head(s string, n int) string {
 	return s[:n]
 }
 
-// alphabets has a line for each language in Latin letters: its letters outside ASCII, each with the one that it is read
-// as.
+// alphabets has a line for each language in Latin letters: its letters outside ASCII, each with the ASCII letter that
+// it is read as.
 //
 //go:embed alphabets.txt
 var alphabets string
 
-// Plain takes the accents off a name that one language may have. Lists of honest sites hardly hold such names, so a
+// Plain removes the accents from a name if one language has them all. Lists of honest sites hold few such names, so a
 // model would learn that accents are suspicious.
 func Plain(name string) string {
 	at := strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })

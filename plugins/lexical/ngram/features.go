@@ -82,7 +82,7 @@ const spread = 0x9e3779b1
 // Slot returns the slot of the feature with hash h. The multiplication spreads the hash's bits (Fibonacci hashing).
 func Slot(h uint32) uint32 { return h * spread >> (32 - slotBits) }
 
-// Reader reads the features of addresses. It is large, for a guest's stack.
+// Reader reads the features of addresses. It is large for a guest's stack.
 type Reader struct {
 	Words *Words
 
@@ -188,7 +188,7 @@ func (r *Reader) structure(a *Address, tld uint64) {
 }
 
 // readWords adds the words of a name, pairs of neighbours, the first and the last one, and how much of the name is
-// words. Letters that no word covers count as one by their number.
+// words. Adjacent letters that no word covers count as a word, identified only by its length.
 func (r *Reader) readWords(name string, tld uint64) {
 	count, letters, covered := 0, 0, 0
 	previous, first, last := seedPair, uint64(0), uint64(0)
@@ -251,7 +251,7 @@ func classOf(c byte) byte {
 	return 'u'
 }
 
-// vowels has a bit for each of the letters a, e, i, o, u and y.
+// vowelBits has a bit for each of the letters a, e, i, o, u and y.
 const vowelBits = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 func isVowel(c byte) bool { return c >= 'a' && c <= 'y' && vowelBits>>(c-'a')&1 == 1 }

@@ -24,7 +24,7 @@ const (
 	Slots      = 1 << slotBits
 	pieceSlots = Slots / Pieces
 
-	// Unit is the part of a point that sums are in.
+	// Unit is the number of units in a point. Sums are in units.
 	Unit = 1024
 )
 

@@ -26,7 +26,7 @@ func OpenWords(data []byte, bits int) (*Words, error) {
 }
 
 // EncodeWords returns the table of a vocabulary, which must leave at least a quarter of 1<<bits entries free. Costs are
-// from 1 to 255. Of two words with the same fingerprint in the same place, the first one stays.
+// from 1 to 255. If two words have the same fingerprint in the same place, the first one stays.
 func EncodeWords(words []string, costs []uint8, bits int) []byte {
 	table := make([]byte, 4<<bits)
 	for i, word := range words {
@@ -62,7 +62,7 @@ func (w *Words) cost(h uint64) int32 {
 	}
 }
 
-// Segments is a name cut into words. It is large, for a guest's stack.
+// Segments is a name cut into words. It is large for a guest's stack.
 type Segments struct {
 	cost [maxName + 1]int32 // of the cheapest cut before a letter
 	from [maxName + 1]uint8 // where the last word of that cut starts
@@ -78,7 +78,7 @@ func (w *Words) Cost(letters string, s *Segments) int {
 }
 
 // Segment cuts a run of at most maxName letters into the words with the smallest sum of costs, and returns where each
-// ends. A word of one letter is none: no word covers that letter. The slice aliases s.
+// ends. A part of one letter is not a word: no word covers that letter. The slice aliases s.
 func (w *Words) Segment(letters string, s *Segments) []uint8 {
 	n := min(len(letters), maxName)
 	s.cost[0] = 0

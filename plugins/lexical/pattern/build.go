@@ -109,7 +109,7 @@ func posingCountry(label string) string {
 }
 
 // posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole label "com",
-// "net" or "org". It accepts www-something, which is an honest name of machines and sites.
+// "net" or "org". It ignores www-something, because honest machines and sites have such names.
 func posingLabel(subdomain string) string {
 	for rest, more := subdomain, subdomain != ""; more; {
 		var label string

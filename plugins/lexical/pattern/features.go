@@ -16,8 +16,8 @@ func (n *Name) Read(h *suffix.Host) {
 	n.Build = read(h)
 }
 
-// Points are points for what lists of names do not show, or show wrongly, so that no model learns it. They are set by
-// hand.
+// Points are set by hand for evidence that no model learns, because lists of names do not show it, or show it
+// wrongly.
 type Points struct {
 	Address int // a part of another address
 	Shape   int // a hexadecimal number

@@ -11,7 +11,7 @@ import (
 // Theme is a kind of bait. It groups several classes of bait words.
 type Theme uint8
 
-// The themes. Of themes with equal weights in a name, the layer names the first.
+// The themes. If themes have equal weights in a name, the layer names the first.
 const (
 	Wallet Theme = iota
 	Credentials
@@ -54,7 +54,7 @@ var themeOf = func() (themes [32]Theme) {
 	return themes
 }()
 
-// MaxWords is how many bait words of one name are read.
+// MaxWords is the maximum number of bait words that are read from one name.
 const MaxWords = 24
 
 // Word is a bait word of a name.

@@ -1,5 +1,5 @@
 // Package spelling turns the spelling of a mail domain into hashed features and adds up their learned weights. The
-// email layer and its trainer share it, so that both read a domain in exactly the same way.
+// mailbox layer and its trainer share it, so that both read a domain in exactly the same way.
 package spelling
 
 import (
@@ -180,7 +180,7 @@ func (d Domain) runs(list []Feature) []Feature {
 	return list
 }
 
-// maxLeft is how many labels of Domain.Left are features.
+// maxLeft is the maximum number of labels of Domain.Left that are features.
 const maxLeft = 4
 
 // built describes the structure of a label. Its numbers are capped.

@@ -1,7 +1,7 @@
-// Command disposable writes the fingerprints of the disposable mail domains of package mail: those that two or more of
-// the lists that are kept by hand hold. It leaves out popular ones, public suffixes, mailbox providers, privacy relays
-// and their mistypings, and every name whose fingerprint an honest row of the labelled domains has too. Its argument is
-// the folder of train_disposable.jsonl.gz and of the files of labelled domains. The same rows give the same bytes:
+// Command disposable writes the fingerprints of the disposable mail domains of package mail: those on two or more
+// hand-kept lists. It leaves out popular ones, public suffixes, mailbox providers, privacy relays and their mistypings,
+// and every name that has the same fingerprint as an honest row of the labelled domains. Its argument is the folder of
+// train_disposable.jsonl.gz and of the files of labelled domains. The same rows give the same bytes:
 //
 //	go run ./plugins/internal/train/disposable FOLDER > plugins/internal/mail/disposable.bin
 package main
@@ -23,7 +23,7 @@ import (
 
 func main() { train.Exit(run(os.Args[1:], os.Stdout, train.NewProgress(os.Stderr))) }
 
-// minCurated is how many lists that are kept by hand must hold a domain. Other lists gather from these.
+// minCurated is the number of hand-kept lists that must hold a domain. Other lists copy from these.
 const minCurated = 2
 
 // row is a line of the files.

@@ -32,9 +32,9 @@ const (
 	epsilon = 1    // added to the sum of squared gradients, to limit the first steps
 )
 
-// learn fits one weight per slot. Both labels weigh the same in all, so that sums of different folds compare. The
-// explicit conversions round every product (Go specification, floating-point operators), so that machines with fused
-// multiply-add learn the same bits.
+// learn fits one weight per slot. Both labels have the same total weight, so that sums of different folds are
+// comparable. The explicit conversions round every product (Go specification, floating-point operators), so that
+// machines with fused multiply-add learn the same bits.
 func learn(rows []example) spelling.Weights {
 	weights, squares := make([]float64, spelling.Slots), make([]float64, spelling.Slots)
 	total := map[bool]float64{}

@@ -1,4 +1,4 @@
-// Command email learns what the layers for addresses know of disposable mail domains: the weights of their spelling
+// Command email learns the address layers' data about disposable mail domains: the weights of their spelling
 // (mailbox/weights.txt), and the sites with several of them (email/families.txt). It reads labelled rows from
 // train_emails.jsonl, train_domains.jsonl and train_domains_pool.jsonl.gz in a folder. The same rows give the same
 // bytes:

@@ -137,10 +137,10 @@ func distinct(rows []example) []example {
 	})
 }
 
-// maxSites is how many sites of one list are trained on, so that the largest do not outweigh the others.
+// maxSites is the maximum number of sites of one list to train on, so that the largest do not outweigh the others.
 const maxSites = 15000
 
-// ones returns 1 if is, and else 0.
+// ones returns 1 for true and 0 for false.
 func ones(is bool) int {
 	if is {
 		return 1

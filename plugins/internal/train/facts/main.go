@@ -5,11 +5,11 @@
 //	go run ./plugins/internal/train/facts -rows FILE FOLDER
 //	go run ./host eval --lineup registry/default_lineup.json --type domain FILE
 //
-// Domains get a registration date (rdap.*). That of a fraudulent domain is the one recorded for it or, where none is,
-// that of another fraudulent domain drawn by a hash of the name. Dates of honest domains are SIMULATED: drawn by a hash
-// of the name from the ages of .fr domains in March 2014 as Afnic published them (French Domain Name Industry Report
-// 2014, "What is the average age of a domain name under the .fr TLD?"). Names under shared hosts, which have no
-// registration of their own, and under suffixes whose registry publishes no date, get none.
+// Domains get a registration date (rdap.*). A fraudulent domain gets its recorded date or, if it has none, that of
+// another fraudulent domain, drawn by a hash of the name. Dates of honest domains are SIMULATED: drawn by a hash of the
+// name from the ages of .fr domains in March 2014 as Afnic published them (French Domain Name Industry Report 2014,
+// "What is the average age of a domain name under the .fr TLD?"). Names under shared hosts, which have no registration
+// of their own, and under suffixes whose registry publishes no date, get none.
 //
 // Addresses get the lists that contain their mail domain (feed.*), built from the fraudulent rows of other sources.
 package main
@@ -103,7 +103,7 @@ func (r row) list() string {
 // records are the registrations of fraudulent domains.
 type records struct {
 	ages    []int           // days from registration to the report, sorted
-	byName  map[string]int  // the same, of each domain
+	byName  map[string]int  // the same, by domain
 	silent  map[string]bool // top-level domains whose registries publish no date
 	measure time.Time       // the day that ages count back from
 }
@@ -157,8 +157,8 @@ func (r records) facts(domain row) map[string]string {
 // drawn returns a number from 0 to less than 1 that depends on the name alone.
 func drawn(name string) float64 { return float64(eval.Hash(name)>>11) / (1 << 53) }
 
-// honestAges holds the .fr domains of March 2014 by the year of their registration: the share of those registered since
-// a time, and that time in days before.
+// honestAges describes the ages of .fr domains in March 2014, an entry for each range of registration years: share is
+// the part of all domains with an age below days.
 var honestAges = [...]struct{ share, days float64 }{
 	{.570, 3.2 * 365.25},  // 2011 to 2014
 	{.917, 8.2 * 365.25},  // 2006 to 2010: 34.7%
@@ -166,7 +166,7 @@ var honestAges = [...]struct{ share, days float64 }{
 	{1, 19.2 * 365.25},    // 1995 to 2000: 1.8%, and 0.1% lost in rounding
 }
 
-// honestAge returns the age below which the given share of domains is. Within a range of years it is linear.
+// honestAge returns the age in days that share of the domains have not reached. It is linear within a range.
 func honestAge(share float64) int {
 	fromShare, fromDays := 0.0, 0.0
 	for _, to := range honestAges {
@@ -191,7 +191,7 @@ func (l listing) add(r row) {
 	}
 }
 
-// facts returns the lists that contain the mail domain of an address, or a domain above it, besides the row's own.
+// facts returns the lists that contain the mail domain of an address, or a domain above it, except the row's own list.
 func (l listing) facts(address row) map[string]string {
 	facts, ok := address.domain()
 	for name := facts["domain.ascii"]; ok && strings.Contains(name, "."); name = name[strings.IndexByte(name, '.')+1:] {

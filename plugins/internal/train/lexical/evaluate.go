@@ -12,7 +12,7 @@ import (
 	"assay/plugins/lexical/learn"
 )
 
-// minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
+// minSuffixRows is the number of honest names from which a suffix is printed, if 1 in 50 of them reaches the threshold.
 const minSuffixRows = 40
 
 // report prints how well the model tells the reported rows from the honest ones, for each source of reports, and how
@@ -77,8 +77,8 @@ const (
 	proven = 92
 )
 
-// leaveOut prints what models say of each source that they did not train on: how well they find its reports among the
-// honest names that validate, or how many of its honest names they would have reviewed or blocked.
+// leaveOut prints how models score each source that they were not trained on: how well they find its reports among the
+// honest names of validate, or how many of its honest names they would have reviewed or blocked.
 func leaveOut(out io.Writer, rows []learn.Row, indices, validate []int32, progress train.Progress) {
 	for _, malicious := range [...]bool{true, false} {
 		sources := map[string][]int32{}

@@ -1,5 +1,5 @@
-// Command lexical learns the model of the lexical layer from labelled domains, and measures it on sources that it does
-// not learn from.
+// Command lexical learns the model of the lexical layer from labelled domains, and measures it on sources that it was
+// not trained on.
 //
 //	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical/ngram
 //

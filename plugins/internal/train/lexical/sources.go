@@ -10,8 +10,8 @@ import (
 )
 
 // heldOut are publishers whose rows are never trained on: their terms forbid commercial use (OpenPhish, Citizen Lab) or
-// ask that what derives from them has their licence. The validation consists of their rows, and of a tenth of the other
-// honest ones.
+// require that derived works have their licence. The validation set has their rows, and a tenth of the other honest
+// ones.
 var heldOut = []string{"openphish", "citizenlab", "scamsniffer", "jarelllama", "blackrabbitz", "kadhosts", "ut1"}
 
 // validation names the sources to validate on. A source of reports counts with at most maxValidation rows.
@@ -20,11 +20,11 @@ var validation = []string{"openphish", "scamsniffer", "jarelllama", "ut1_shoppin
 const (
 	maxValidation = 15_000
 	maxFeedAge    = 0.5 // years of the reports of OpenPhish to validate on
-	honestShare   = 10  // one in so many honest names validates
+	honestShare   = 10  // one in this many honest names is validated on
 )
 
 // factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners and dead names,
-// and the others differ in how much their names resemble what a host is asked about.
+// and the others differ in how much their names resemble those that hosts check.
 var factors = map[string]float64{
 	"blp_phishing": 0.15, "maltrail_magentocore": 0.15, "infinitytec": 0.15, "pdd2018_phish": 0.15, "spam404": 0.15,
 	"sw_scam": 0.15, "iam_py_test": 0.15, "usom": 0.15, "sw_typo": 0.15,
@@ -33,8 +33,8 @@ var factors = map[string]float64{
 	"maltrail_fakeapp": 2,
 }
 
-// divide decides which rows are trained on: those of sites in never and of publishers that are held out are not. It
-// returns the rows to validate on.
+// divide marks rows that must not be trained on: those of sites in never, those of held-out publishers, and a part of
+// the honest ones. It returns the rows to validate on.
 func divide(domains []*train.Domain, never map[string]bool) (validate []*train.Domain) {
 	bySource := map[string][]*train.Domain{}
 	for _, d := range domains {
@@ -62,8 +62,8 @@ func divide(domains []*train.Domain, never map[string]bool) (validate []*train.D
 	return validate
 }
 
-// mailSites returns the sites of the mail domains of labelled addresses, which no model may learn: the addresses
-// measure it. If path is "", there are none.
+// mailSites returns the sites of the mail domains of labelled addresses, which no model may learn, because the
+// addresses measure it. If path is "", there are none.
 func mailSites(path string) (map[string]bool, error) {
 	sites := map[string]bool{}
 	if path == "" {
