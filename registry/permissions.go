@@ -104,7 +104,7 @@ func bandOrder(band string) int {
 	return slices.Index([]string{"", WarrantsReview, WarrantsBlock}, band)
 }
 
-// promise returns what the signal promises besides its text, such as "100 points, warrants block, final".
+// promise returns the signal's promises, except its text, such as "100 points, warrants block, final".
 func (s SignalText) promise() string {
 	var parts []string
 	if s.Points != 0 {

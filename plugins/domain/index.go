@@ -39,11 +39,11 @@ func prefixBucket(letters uint32) uint32 { return letters * hashMultiplier >> (3
 // between them, so that one edit, even a transposition, changes only one of them. A text within one edit therefore
 // begins with the first half or ends with the second. With more edits, the first and last letters must be the name's.
 
-// firstHalf returns the length of the first half of a name with so many letters.
+// firstHalf returns the length of the first half of a name with this many letters.
 func firstHalf(letters int) int { return letters / 2 }
 
-// halfBucket returns the bucket of the names with so many letters that have a half with this hash. second tells the
-// halves apart.
+// halfBucket returns the bucket of the names with this many letters that have a half with this hash. second
+// distinguishes the two halves.
 func halfBucket(hash uint32, letters int, second uint32) uint32 {
 	return (hash ^ (uint32(letters)<<1|second)*0x85ebca6b) * hashMultiplier >> (32 - halfBits)
 }

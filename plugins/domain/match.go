@@ -102,7 +102,7 @@ func (m *match) hasStrayHyphen() bool {
 	return false
 }
 
-// isGap reports whether the brand's name has a space or another sign after so many letters, or a common ending begins
+// isGap reports whether the brand's name has a space or another sign after this many letters, or a common ending begins
 // there.
 func (m *match) isGap(letters int) bool {
 	if letters >= 3 && letters < len(m.Key) && isCommonEnding(m.Key[letters:]) {
@@ -136,7 +136,7 @@ func (m *match) isNumbered() bool {
 		written[1:] == m.Key && isDigit(written[0])
 }
 
-// isWordBoundary reports whether a new word begins after so many letters of the brand's name, as its owner writes it.
+// isWordBoundary reports whether a new word begins after this many letters of the brand's name, as its owner writes it.
 func (m *match) isWordBoundary(letters int) bool {
 	for _, r := range m.Name {
 		word := unicode.IsLetter(r) || unicode.IsDigit(r)

@@ -11,5 +11,5 @@ func Wrap(err error, doing string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(doing, args...), err)
 }
 
-// WrapAll wraps whatever error a function returns in its named result. The function defers it.
+// WrapAll wraps the error that a function returns in its named result. Call it with defer.
 func WrapAll(err *error, doing string, args ...any) { *err = Wrap(*err, doing, args...) }

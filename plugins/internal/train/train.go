@@ -1,4 +1,4 @@
-// Package train holds what the commands that learn a layer's data from labelled rows share: flags, reading and
+// Package train holds the code shared by the commands that learn a layer's data from labelled rows: flags, reading and
 // weighting rows, holding rows out, and reports. The models themselves are in the commands below it.
 package train
 

@@ -53,7 +53,7 @@ type FaultError string
 // Error returns the reason.
 func (e FaultError) Error() string { return "opening the table of weights: " + string(e) }
 
-// OpenHead reads what Encode wrote. An error is a [FaultError].
+// OpenHead parses the result of Encode. An error is a [FaultError].
 func OpenHead(file string) (h Head, err error) {
 	if len(file) != len(magic)+24 || file[:len(magic)] != magic {
 		return h, FaultError("the head is not one of " + magic[:len(magic)-1])

@@ -154,7 +154,7 @@ func (r records) facts(domain row) map[string]string {
 		"rdap.created": r.measure.AddDate(0, 0, -days).Format(time.DateOnly)}
 }
 
-// drawn returns a number from 0 to less than 1 that depends on the name alone.
+// drawn returns a number from 0 to less than 1 that depends only on the name.
 func drawn(name string) float64 { return float64(eval.Hash(name)>>11) / (1 << 53) }
 
 // honestAges describes the ages of .fr domains in March 2014, an entry for each range of registration years: share is
