@@ -15,7 +15,7 @@ type ManifestChange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Grants reports whether the second plugin may do more than the first: read or emit more, move a score further or
-	// use more resources. An operator agrees to these by putting it in a lineup.
+	// use more resources. An operator agrees to such changes by putting the plugin in a lineup.
 	Grants bool `json:"grants"`
 }
 

@@ -26,7 +26,7 @@ func BuiltIn(name string) bool {
 	return err == nil && l.Layer(name) != nil
 }
 
-// PluginName is the name of a plugin, and who may publish versions of it.
+// PluginName is the name of a plugin, with the owner who may publish versions of it.
 type PluginName struct {
 	Name     string `json:"name"`
 	Owner    string `json:"owner"`              // Release or a public key

@@ -16,7 +16,7 @@ type target struct {
 // draw chooses mutants. Each package's share is proportional to its lines, and all kinds are equally likely.
 type draw struct {
 	random *rand.Rand
-	slots  []*target // the packages of the mutants to come
+	slots  []*target // the packages of the next mutants
 	rest   []*target // all packages, used when one has no more mutants
 }
 

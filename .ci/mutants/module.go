@@ -22,7 +22,7 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// module is the code to break and the tests that may find it.
+// module is the code to break and the tests that may notice.
 type module struct {
 	targets  []*target
 	packages map[string]listed

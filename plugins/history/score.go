@@ -20,8 +20,8 @@ var (
 )
 
 const (
-	newDays     = 7  // days since the third customer met the entity
-	knownDays   = 30 // days since the caller's account met it
+	newDays     = 7  // days since the third customer first checked the entity
+	knownDays   = 30 // days since the caller's account first checked it
 	quietChecks = 2  // at most, within a day
 	pointsKnown = -5
 )

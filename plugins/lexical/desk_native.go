@@ -2,5 +2,5 @@
 
 package main
 
-// desk returns the work to score a name with.
+// desk returns the work for scoring a name.
 func desk() *work { return new(work) }

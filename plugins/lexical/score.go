@@ -23,7 +23,7 @@ const (
 	lowest     = -38
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
 	cautious   = 70
-	mostShared = 8 // of the name of a shared host: that fraud uses it says little about its other customers
+	mostShared = 8 // of the name of a shared host: fraud on it says little about its other customers
 	highest    = 100
 )
 

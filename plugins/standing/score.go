@@ -20,7 +20,7 @@ var (
 	unchanged = [...]step{{365, -10}, {90, -6}}
 	// ranks are positions on a list of popular sites; anyone can buy a place near its end.
 	ranks = [...]step{{100_001, -15}, {10_001, -35}, {1_001, -50}, {1, -60}}
-	// tenures are customers who have met the entity. The points are few, because an attacker can open accounts.
+	// tenures are customers who know the entity. The points are few, because an attacker can open accounts.
 	tenures = [...]step{{100, -30}, {50, -24}, {20, -18}, {10, -12}, {5, -6}}
 )
 
@@ -63,7 +63,7 @@ func points(steps []step, n int) int {
 	return 0
 }
 
-// scoreTenure scores the customers who have met the entity.
+// scoreTenure scores the customers who know the entity.
 func scoreTenure(c *sdk.Check, customers int) {
 	worth := points(tenures[:], customers)
 	share, counted := c.Count(sdk.GraphBlockedShare)

@@ -107,7 +107,7 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 			for _, value := range values {
 				parsed, err := entity.Parse(entity.Type(c.Type), value, c.Country)
 				if err != nil {
-					continue // no layer sees it
+					continue // layers never see it
 				}
 				maps.Copy(parsed.Facts, c.Facts)
 				if got := sdk.Run(layer, sdk.Facts(parsed.Facts)); got.Refused != nil {

@@ -18,8 +18,8 @@ import (
 
 // Found is a plugin in a registry. Its module has not been read yet.
 type Found struct {
-	Name     string          // in the registry's manifest; the last part of the repository's name
-	Version  string          // in the registry's manifest; the tag if that is a version
+	Name     string          // in the registry's manifest, and the last part of the repository's name
+	Version  string          // in the registry's manifest, and the tag if that is a version
 	Digest   registry.Digest // of the module
 	Manifest string          // digest of the registry's manifest
 	Notes    map[registry.NoteKind][]string
