@@ -48,7 +48,7 @@ func scoreWebLike(a *answer, local string, at mailbox) bool {
 		return true
 	}
 	if !at.open || !isDomainLike(local) {
-		return false // people with their own domain give each shop an address such as shop.com@, to see who sells it
+		return false // people with their own domain give each shop an address such as shop.com@, to see which sells it
 	}
 	a.report(&domainName, local)
 	return true

@@ -33,7 +33,7 @@ const (
 
 const (
 	review   = 47 // points from which a name's style leads to a review
-	cautious = 70 // the most points of a name that may not be blocked, as in the layer
+	cautious = 70 // the maximum points of a name that may not be blocked, as in the layer
 	noBar    = 1 << 10
 )
 

@@ -1,6 +1,6 @@
-// Package pattern turns the bait words and the structure of a host name into features. The lexical layer and its
-// trainer share it, so that both read a name in exactly the same way; the learned odds of the features are in the
-// layer.
+// Package pattern finds the bait words and describes the structure of a host name, and gives points for evidence that
+// the model cannot learn. The lexical layer and its trainer share it, so that both read a name in exactly the same
+// way.
 package pattern
 
 import (
