@@ -204,7 +204,7 @@ func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, arg
 }
 
 const (
-	overridesPage    = 20_000          // rows that one statement reads
+	overridesPage    = 5000            // rows that one statement reads: a busy machine also reads so many in time
 	overridesTimeout = 3 * time.Second // of such a statement
 )
 
