@@ -133,6 +133,7 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"Names like this are often reported on the shared host “pages.dev”":    "wallet-connect-rectify.pages.dev",
 		"Spelled like names of long-established sites: “baeckerei-mueller”":    "baeckerei-mueller.de",
 		"Listed as a site of Coinbase":                                         "coinbase.com",
+		"Contains “-com”, a part of another web address":                       "blumen-wiese-com.net",
 		"Contains “com-”, a part of another web address":                       "blumen-com-wiese.net",
 		"“9f3ac01be47d22” is a hexadecimal number":                             "9f3ac01be47d22.com",
 	} {

@@ -49,7 +49,10 @@ const (
 	maxPolicyBytes = 2048
 )
 
-var errAliases = errors.New("the CNAME chain is circular or too long")
+var (
+	errAliases = errors.New("the CNAME chain is circular or too long")
+	errNoData  = errors.New("a record has no data")
+)
 
 // decode returns the answer in a response to q, and how long to cache it. It returns an error for response codes other
 // than NOERROR, NXDOMAIN and SERVFAIL.
@@ -86,6 +89,9 @@ func decode(q Question, m *dns.Msg) (Answer, time.Duration, error) {
 		h := rr.Header()
 		if h.Rrtype != uint16(q.Type) || h.Class != dns.ClassINET || dns.CanonicalName(h.Name) != end {
 			continue // a record of another name, which the server may have invented
+		}
+		if h.Rdlength == 0 { // only dynamic updates have such records (RFC 2136)
+			return Answer{}, failureTTL, errNoData
 		}
 		ttl = min(ttl, h.Ttl)
 		a.Records++

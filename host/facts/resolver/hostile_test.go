@@ -149,6 +149,7 @@ func TestHostileResponses(t *testing.T) {
 				Class: 1, Ttl: 60}, Rdata: "c0"}}
 			_ = w.WriteMsg(m)
 		}, "", true},
+		"A record of no bytes": {forge(func(m *dns.Msg, _ bool) { m.Answer[0].(*dns.A).A = nil }), "", false},
 	}, func(t *testing.T, tc testCase) {
 		server := resolvertest.Start(t, "victim.example. 60 IN A "+genuine)
 		var mu sync.Mutex

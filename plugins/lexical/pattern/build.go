@@ -57,8 +57,8 @@ func read(h *suffix.Host) Build {
 // three decimal digits.
 func (b *Build) Hex() bool { return b.hex >= 3 && b.Digits >= 3 && b.hex+b.Digits >= 10 }
 
-// posingToken returns the first part of label that imitates a part of another address, such as "com-" or "www-", or "".
-// hyphens reports whether label has hyphens.
+// posingToken returns the first part of label that imitates a part of another address, such as "com-", "-com" or
+// "www-", or "". hyphens reports whether label has hyphens.
 func posingToken(label string, hyphens bool) string {
 	start := 0
 	for end := 0; hyphens && end <= len(label); end++ {
@@ -68,8 +68,10 @@ func posingToken(label string, hyphens bool) string {
 		first, more := start == 0, end < len(label)
 		switch token := label[start:end]; token {
 		case "com":
-			if !first || more {
+			if more {
 				return "com-"
+			} else if !first {
+				return "-com"
 			}
 		case "www", "http", "https", "wvw", "vww", "ww1", "www1":
 			if first && more {
@@ -118,7 +120,7 @@ func posingLabel(subdomain string) string {
 		case "com", "net", "org":
 			return label + "."
 		}
-		if token := posingToken(label, true); token == "com-" {
+		if token := posingToken(label, true); token == "com-" || token == "-com" {
 			return token
 		}
 	}
