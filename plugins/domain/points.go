@@ -136,6 +136,9 @@ func (m *match) isDistinctive() bool {
 const widelyNamed = "" +
 	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo salesforce societegenerale wikipedia "
 
+// namedInHosts are further distinctive brands that companies name their servers after.
+const namedInHosts = "hubspot mailchimp office365 sharepoint tumblr "
+
 // isFederated reports whether the brand is shared by independent banks, each with a name and a domain of its own in
 // their countries.
 func (m *match) isFederated(h *host) bool {
@@ -353,8 +356,8 @@ func (f *finding) scoreSuffixTypo(h *host) {
 }
 
 // scoreSubdomainMatch scores a brand in a label left of the registrable domain. after holds the labels between the two.
-// Companies name their servers after the software and the services on them, so a brand's name there means nothing by
-// itself: it counts in an address of the brand, next to bait words, or disguised.
+// Companies name their servers after the software and the services on them, so a brand's name there counts in an address
+// of the brand, next to bait words or disguised, and by itself only if it is distinctive.
 func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	f := finding{match: *m}
 	following := h.Name
@@ -371,7 +374,9 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f.set(codeAddressInside, blockPoints)
 	case m.Kind() <= brand.Word && len(m.Key) >= coinedLetters && m.fillsAddress(0, len(m.label)):
 		f.set(codeMissingDot, blockPoints)
-	case m.Kind() == brand.Coined && strong && m.delimited:
+	case m.Kind() == brand.Coined && strong && m.delimited,
+		m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
+			!wordlist.Has(namedInHosts, m.Key) && m.RelationTo(&h.Host) == brand.Unrelated:
 		f.set(codeSubdomain, reviewPoints)
 	}
 	return f

@@ -16,7 +16,7 @@ const (
 	signalBrandCombined         = "domain:brand:combined"          // The name consists of a brand and a bait word, such as login or refund
 	signalBrandBait             = "domain:brand:bait"              // Bait words, such as login and verify, stand next to a misspelt brand
 	signalBrandBeside           = "domain:brand:beside"            // The name joins a distinctive brand with other words, and is not known to be a domain of the brand
-	signalBrandSubdomain        = "domain:brand:subdomain"         // A brand and bait words appear to the left of a domain that is not the brand's
+	signalBrandSubdomain        = "domain:brand:subdomain"         // A distinctive brand, or a brand with bait words, is left of a domain that is not the brand's
 	signalBrandSuffixTypo       = "domain:brand:suffix_typo"       // The name is that of a brand or a well-known site under a misspelt com, net or org, such as cm
 	signalBrandElsewhere        = "domain:brand:elsewhere"         // The name is exactly a distinctive brand's, under a suffix where the brand is not known to own it
 	signalBrandSuffix           = "domain:brand:suffix"            // The name is a brand's under a suffix where the brand is not known to own it
