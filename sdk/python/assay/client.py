@@ -1,5 +1,6 @@
 """The client of the API."""
 
+import copy
 import http.client
 import json
 import math
@@ -476,7 +477,8 @@ class Client:
 def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Request, limit: float) -> _Answer:
     """Sends a request once. The limit holds for connecting and for each read, of which a small answer needs few."""
     try:
-        with opener.open(request, timeout=limit) as response:
+        # A copy, since a proxy's tunnel changes a request so that its third attempt would be in clear text.
+        with opener.open(copy.copy(request), timeout=limit) as response:
             body: bytes = response.read()
             if response.status not in (200, 202):
                 raise AssayError(response.status, response.headers, body)

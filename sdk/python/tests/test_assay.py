@@ -62,7 +62,7 @@ class Attempts(unittest.TestCase):
                 self.end_headers()
                 self.wfile.write(text.encode())
 
-            do_GET = do_POST
+            do_GET = do_CONNECT = do_POST
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -145,6 +145,15 @@ class Attempts(unittest.TestCase):
                         self.assertTrue(lost)
                 self.assertTrue(min(outage, 18) <= clock.now <= 20, clock.now)
                 self.assertLess(attempt.call_count, 40)
+
+    def test_proxy(self) -> None:
+        """Every attempt has a tunnel to the service's TLS port: a proxy never sees the key."""
+        url, _ = self.serve((503, "", {}))
+        with mock.patch.dict("os.environ", {"https_proxy": url}):
+            client = Client("https://assay.example", "assay_x", attempts=4)
+        with self.assertRaises(OSError):
+            client.check({"domain": "a.example"})
+        self.assertEqual(self.calls, ["CONNECT assay.example:443"] * 4)
 
     def test_background(self) -> None:
         def running(kind: str) -> Answer:
