@@ -8,7 +8,6 @@ import random
 import re
 import secrets
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -248,14 +247,24 @@ class _Answer:
     body: bytes
     retry_after: int | None
 
-    @property
-    def content(self) -> Any:
-        return json.loads(self.body)
+    def content(self, *members: str) -> dict[str, Any]:
+        """The answer as a JSON object that has members. Any other is not the service's, so its answer is lost."""
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict) or not content.keys() >= set(members):
+            raise ConnectionError("the answer is not the service's")
+        return content
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """A redirect could take the key to another host, so it is an error."""
+class _AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Returns answers with any status. It follows no redirects, which could take the key to another host."""
+
+    def http_response(self, _: Any, response: Any) -> Any:
+        return response
+
+    https_response = http_response
 
 
 class Client:
@@ -274,21 +283,21 @@ class Client:
         self._url, self._key = url.rstrip("/"), key
         self._attempts: float = attempts or math.inf
         self._attempt_timeout, self._timeout, self._wait = attempt_timeout, timeout, wait
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = urllib.request.build_opener(_AnyStatus)
 
     def check(self, request: Request, *, idempotency_key: str | None = None) -> Result:
         """Scores one entity."""
-        return _read(Result, self._post("/api/check", request, idempotency_key).content)
+        return _read(Result, self._post("/api/check", request, idempotency_key).content())
 
     def check_public(self, domain: str) -> Result:
         """Scores a domain without a key, to try the service. Few such calls an hour are allowed."""
-        return _read(Result, self._post("/api/check-public", {"domain": domain}).content)
+        return _read(Result, self._post("/api/check-public", {"domain": domain}).content())
 
     def check_batch(
         self, requests: Sequence[Request], *, idempotency_key: str | None = None
     ) -> list[Result | BatchError]:
         """Scores several entities. The results are in the order of the requests."""
-        answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key).content
+        answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key).content("results")
         return [_read(BatchError if "error" in r else Result, r) for r in answer["results"]]
 
     def give_feedback(
@@ -306,7 +315,7 @@ class Client:
         """Lists the recorded checks that match, newest first. Asks for a page when it is needed."""
         asked: dict[str, Any] = {name: _text(value) for name, value in (query or {}).items()}
         while True:
-            page = self._post("/api/checks/search", asked).content
+            page = self._post("/api/checks/search", asked).content("checks", "next")
             for check in page["checks"]:
                 yield _read(RecordedCheck, check)
             if not page["next"]:
@@ -316,7 +325,7 @@ class Client:
     def events(self, after: int = 0) -> Iterator[ListedEvent]:
         """Lists the account's webhook events with a sequence number above after, in order."""
         while True:
-            page = self._get(f"/api/events?limit=100&after={after}").content
+            page = self._get(f"/api/events?limit=100&after={after}").content("events", "more", "next")
             for event in page["events"]:
                 yield _read(ListedEvent, event)
             if not page["more"]:
@@ -325,7 +334,7 @@ class Client:
 
     def recorded_check(self, ref: str) -> CheckDetails:
         """Returns a recorded check."""
-        return _read(CheckDetails, self._get(f"/api/checks/{quote(ref, '')}").content)
+        return _read(CheckDetails, self._get(f"/api/checks/{quote(ref, '')}").content())
 
     def export_checks(self, format: Literal["csv", "json"], query: Query | None = None) -> bytes:
         """Returns all recorded checks that match, as a file. May take as long as `wait`."""
@@ -337,7 +346,7 @@ class Client:
 
     def usage(self, month: str | None = None) -> Usage:
         """Returns what was used in a month, such as 2026-01; in this one by default."""
-        return _read(Usage, self._get(f"/api/usage?month={quote(month, '')}" if month else "/api/usage").content)
+        return _read(Usage, self._get(f"/api/usage?month={quote(month, '')}" if month else "/api/usage").content())
 
     def set_override(
         self, action: Literal["block", "allow"], target: Mapping[str, Any], reason: str, expires_at: str | datetime,
@@ -348,11 +357,11 @@ class Client:
         request = {**target, "action": action, "reason": reason, "expires_at": _text(expires_at)}
         if author:
             request["author"] = author
-        return _read(Override, self._post("/api/overrides", request).content)
+        return _read(Override, self._post("/api/overrides", request).content())
 
     def overrides(self) -> list[Override]:
         """Lists the account's overrides."""
-        return [_read(Override, o) for o in self._get("/api/overrides").content["overrides"]]
+        return [_read(Override, o) for o in self._get("/api/overrides").content("overrides")["overrides"]]
 
     def remove_override(self, id: str) -> None:
         """Removes an override."""
@@ -370,25 +379,25 @@ class Client:
             answer = self._get(f"/api/receipts/{quote(ref, '')}")
             pause = answer.retry_after
             if not pause or attempt >= self._attempts or time.monotonic() + pause >= end:
-                receipt: dict[str, Any] = answer.content
+                receipt: dict[str, Any] = answer.content()
                 return receipt
             time.sleep(pause)
 
     def subject_ref(self, subject: Subject) -> str:
         """Returns the reference sub_... of a value, which is the same for all checks of the account."""
-        return str(self._post("/gdpr/subject", subject).content["subject"])
+        return str(self._post("/gdpr/subject", subject).content("subject")["subject"])
 
     def export(self, subject: Subject) -> dict[str, Any]:
         """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many,
         the service collects them in the background, and this method waits."""
         answer = self._post("/gdpr/export", subject)
-        whole: dict[str, Any] = answer.content
+        whole: dict[str, Any] = answer.content()
         if answer.status == 200:
             return whole
         path = f"/gdpr/requests/{self._await(answer)}/export"
-        whole = part = self._get(path).content
+        whole = part = self._get(path).content("checks", "next")
         while part["next"]:
-            part = self._get(f"{path}?after={quote(part['next'], '')}").content
+            part = self._get(f"{path}?after={quote(part['next'], '')}").content("checks", "next")
             whole["checks"] += part["checks"]
         whole["next"] = None
         return whole
@@ -402,7 +411,7 @@ class Client:
 
     def explain(self, ref: str, value: Request) -> Explanation:
         """Says why a check was decided as it was. The value is not kept, so pass the one that was scored."""
-        answer = self._post("/gdpr/explain", {**value, "ref": ref}).content
+        answer = self._post("/gdpr/explain", {**value, "ref": ref}).content("decided_by", "today")
         for name in ("decided_by", "today"):
             if answer[name]:
                 answer[name]["reasons"] = [_read(Reason, r) for r in answer[name]["reasons"]]
@@ -413,22 +422,22 @@ class Client:
         """Asks for a person's review of a block or a review, who sees the checked value and a contact if they are sent.
         Asking again returns the same review."""
         asked = {**(value or {}), "ref": ref, "reason": reason, "contact": contact}
-        return _read(HumanReview, self._post("/gdpr/review", asked).content)
+        return _read(HumanReview, self._post("/gdpr/review", asked).content())
 
     def review(self, ref: str) -> HumanReview:
         """Returns a person's review of a check. The AssayError has the status 404 if none was asked for."""
-        return _read(HumanReview, self._get(f"/gdpr/review?ref={quote(ref, '')}").content)
+        return _read(HumanReview, self._get(f"/gdpr/review?ref={quote(ref, '')}").content())
 
     def _await(self, begun: _Answer) -> str:
         """Waits for the end of a request in the background, and returns its id."""
-        end, attempt, request = time.monotonic() + self._wait, 0, begun.content
+        end, attempt, request = time.monotonic() + self._wait, 0, begun.content("id", "kind", "state")
         while request["state"] == "running":
             attempt += 1
             pause = _pause(attempt, None)
             if time.monotonic() + pause >= end:
                 raise TimeoutError(f"waiting for the {request['kind']} {request['id']}, which goes on")
             time.sleep(pause)
-            request = self._get(f"/gdpr/requests/{quote(request['id'], '')}").content
+            request = self._get(f"/gdpr/requests/{quote(request['id'], '')}").content("id", "kind", "state")
         if request["state"] != "done":
             raise RuntimeError(f"the {request['kind']} {request['id']} has the state {request['state']}")
         return str(request["id"])
@@ -467,7 +476,7 @@ class Client:
                 pause = _pause(attempt, error.retry_after)
                 if time.monotonic() + pause >= end:
                     raise
-            except (OSError, http.client.HTTPException):  # a lost answer
+            except OSError:  # a lost answer
                 pause = _pause(attempt, None)
                 if attempt >= self._attempts or time.monotonic() + pause >= end:
                     raise
@@ -483,9 +492,10 @@ def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Requ
             if response.status not in (200, 202):
                 raise AssayError(response.status, response.headers, body)
             return _Answer(response.status, body, _retry_after(response.headers))
-    except urllib.error.HTTPError as error:
-        with error:
-            raise AssayError(error.code, error.headers, error.read()) from None
+    except http.client.InvalidURL:  # no attempt can succeed
+        raise
+    except http.client.HTTPException as error:
+        raise ConnectionError("the answer was lost") from error
 
 
 def _retryable(error: AssayError) -> bool:
@@ -504,10 +514,13 @@ def _pause(attempt: int, retry_after: int | None) -> float:
 
 def _read(kind: type[T], answer: dict[str, Any]) -> T:
     # Later releases can add fields. Those with a default can be absent.
-    return kind(**{
-        f.name: answer[f.name] for f in fields(kind)  # type: ignore[arg-type]
-        if f.name in answer or (f.default is MISSING and f.default_factory is MISSING)
-    })
+    try:
+        return kind(**{
+            f.name: answer[f.name] for f in fields(kind)  # type: ignore[arg-type]
+            if f.name in answer or (f.default is MISSING and f.default_factory is MISSING)
+        })
+    except (KeyError, TypeError) as error:
+        raise ConnectionError("the answer is not the service's") from error
 
 
 def _text(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Tests of the client. With ASSAY_URL and ASSAY_KEY they also call that host."""
 
+import http.client
 import json
 import os
 import threading
@@ -55,6 +56,7 @@ class Attempts(unittest.TestCase):
                 seen.append((self.headers["Idempotency-Key"], body))
                 status, text, headers = answers[min(len(seen), len(answers)) - 1]
                 if status == 0:
+                    self.wfile.write(text.encode())
                     return
                 self.send_response(status)
                 for name, value in headers.items():
@@ -145,6 +147,19 @@ class Attempts(unittest.TestCase):
                         self.assertTrue(lost)
                 self.assertTrue(min(outage, 18) <= clock.now <= 20, clock.now)
                 self.assertLess(attempt.call_count, 40)
+
+    def test_no_answer(self) -> None:
+        """What is not the service's answer is an OSError, for which a payment is held."""
+        garbage, half_refused = (0, "garbage\r\n\r\n", {}), (503, "{}", {"Content-Length": "9"})
+        for answer in [CUT, HALF, garbage, half_refused, (200, "<html>", {}), (200, "[]", {}), (200, "{}", {})]:
+            with self.subTest(answer):
+                client = Client(self.serve(answer)[0], "assay_x", attempts=2)
+                with self.assertRaises(OSError):
+                    client.check({"domain": "a.example"})
+                with self.assertRaises(OSError):
+                    client.overrides()
+        with self.assertRaises(http.client.InvalidURL):
+            Client("http://a.example:port", "assay_x").overrides()
 
     def test_proxy(self) -> None:
         """Every attempt has a tunnel to the service's TLS port: a proxy never sees the key."""
