@@ -218,7 +218,7 @@ class HumanReview:
 class AssayError(Exception):
     """An answer that is neither 200 nor 202."""
 
-    def __init__(self, status: int, headers: Mapping[str, str] | Message, body: bytes) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str] | Message, body: bytes | bytearray) -> None:
         try:
             answer = json.loads(body)
         except ValueError:
@@ -484,14 +484,20 @@ class Client:
 
 
 def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Request, limit: float) -> _Answer:
-    """Sends a request once. The limit holds for connecting and for each read, of which a small answer needs few."""
+    """Sends a request once. The limit holds for connecting, for each read of the headers and for the whole answer."""
+    end, body = time.monotonic() + limit, bytearray()
     try:
         # A copy, since a proxy's tunnel changes a request so that its third attempt would be in clear text.
         with opener.open(copy.copy(request), timeout=limit) as response:
-            body: bytes = response.read()
+            while part := response.read1(1 << 16):
+                body += part
+                if time.monotonic() >= end:
+                    raise TimeoutError("no whole answer in time")
+            if response.length:  # the connection ended before
+                raise http.client.IncompleteRead(b"", response.length)
             if response.status not in (200, 202):
                 raise AssayError(response.status, response.headers, body)
-            return _Answer(response.status, body, _retry_after(response.headers))
+            return _Answer(response.status, bytes(body), _retry_after(response.headers))
     except http.client.InvalidURL:  # no attempt can succeed
         raise
     except http.client.HTTPException as error:

@@ -62,7 +62,9 @@ class Attempts(unittest.TestCase):
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(text.encode())
+                for part in text.splitlines(keepends=True):
+                    self.wfile.write(part.encode())
+                    time.sleep(0.05 * ("\n" in text))
 
             do_GET = do_CONNECT = do_POST
 
@@ -70,6 +72,7 @@ class Attempts(unittest.TestCase):
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that hung up
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         self.addCleanup(thread.join)
@@ -160,6 +163,16 @@ class Attempts(unittest.TestCase):
                     client.overrides()
         with self.assertRaises(http.client.InvalidURL):
             Client("http://a.example:port", "assay_x").overrides()
+
+    def test_time_limits(self) -> None:
+        """An answer that arrives in small parts ends with the limit of an attempt and of a call."""
+        for status in (200, 503):
+            url, seen = self.serve((status, "\n" * 100 + CHECKED, {}))  # takes 5 s
+            begun = time.monotonic()
+            with self.assertRaises(TimeoutError):
+                Client(url, "assay_x", attempt_timeout=0.5, timeout=1.5).check({"domain": "a.example"})
+            self.assertLess(time.monotonic() - begun, 4)
+            self.assertGreater(len(seen), 1)
 
     def test_proxy(self) -> None:
         """Every attempt has a tunnel to the service's TLS port: a proxy never sees the key."""
