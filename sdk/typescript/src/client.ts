@@ -314,10 +314,11 @@ export class Client {
     if (!/^https?:\/\//.test(url)) throw new TypeError("url must begin with https:// or http://");
     this.#url = url.replace(/\/+$/, "");
     this.#key = key;
+    const given = Object.entries(settings).filter(([, value]) => value !== undefined);
     this.#settings = {
       attempts: Infinity, attemptTimeout: 5_000, timeout: 20_000, wait: 600_000,
       fetch: (...request) => fetch(...request),
-      ...settings,
+      ...Object.fromEntries(given),
     };
   }
 

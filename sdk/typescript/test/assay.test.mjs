@@ -113,7 +113,8 @@ for (const [outage, lost] of [[6_000, false], [18_000, false], [3_600_000, true]
       return new Response(checked);
     };
     let ended;
-    new Client("http://assay.example", "assay_x", { fetch: service }).check({ domain: "a.example" })
+    const unset = { attempts: undefined, attemptTimeout: undefined, timeout: undefined, wait: undefined };
+    new Client("http://assay.example", "assay_x", { ...unset, fetch: service }).check({ domain: "a.example" })
       .then(() => (ended = "answered"), () => (ended = "lost"));
     while (!ended) {
       await new Promise(setImmediate);
