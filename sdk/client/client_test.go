@@ -351,3 +351,13 @@ func TestReceipt(t *testing.T) {
 	got, err = client.Receipt(t.Context(), "chk_1")
 	that(t, err == nil && string(got) == `{"proof":null}`, "without a proof: %s, %v", got, err)
 }
+
+// TestExportByValue checks that an export that would ignore a value is refused: it would have all checks.
+func TestExportByValue(t *testing.T) {
+	t.Parallel()
+	client, attempts := answers(t, respond(200, "[]"))
+	for _, value := range []Request{{Email: "a@example.com"}, {Region: &Region{"DE"}}} {
+		_, err := client.ExportChecks(t.Context(), "json", Query{Type: "email", Request: value})
+		that(t, err != nil && len(attempts()) == 0, "%v after %d attempts", err, len(attempts()))
+	}
+}

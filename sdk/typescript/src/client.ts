@@ -65,7 +65,7 @@ export interface Feedback extends Omit<Request, "receipt"> {
   note?: string;
 }
 
-/** Selects recorded checks; empty: all. At most one value. */
+/** Selects recorded checks; empty: all. At most one value; exportChecks takes none. */
 export interface Query extends Omit<Request, "receipt"> {
   verdict?: Verdict;
   type?: Type;
@@ -379,8 +379,11 @@ export class Client {
     options: Abortable = {},
   ): Promise<string> {
     const values = new URLSearchParams({ format });
-    for (const name of ["verdict", "type", "key", "from", "until"] as const) {
-      const value = query[name];
+    for (const [name, value] of Object.entries(query)) {
+      if (value === undefined) continue;
+      if (!["verdict", "type", "key", "from", "until"].includes(name)) {
+        throw new TypeError(`an export cannot be asked for by ${name}`);
+      }
       if (value) values.set(name, value instanceof Date ? value.toISOString() : value);
     }
     return (await this.#send(`/api/checks/export?${values}`, { method: "GET" }, options, true)).content as string;

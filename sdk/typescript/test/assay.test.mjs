@@ -191,6 +191,16 @@ test("receipts", async (t) => {
   assert.deepEqual(await new Client(late.url, "assay_x", { attempts: 1 }).receipt("chk_1"), { proof: null });
 });
 
+test("an export by value", async (t) => {
+  const { url, calls } = await serve(t, [200, "[]"]);
+  const client = new Client(url, "assay_x");
+  assert.equal(await client.exportChecks("json", { type: "email", email: undefined }), "[]");
+  for (const query of [{ email: "" }, { region: { country: "DE" } }, { form: "2026-01-01" }]) {
+    await assert.rejects(client.exportChecks("json", query), TypeError);
+  }
+  assert.deepEqual(calls, ["GET /api/checks/export?format=json&type=email"]);
+});
+
 test("webhooks", async (t) => {
   const cases = JSON.parse(await readFile(new URL("../../testdata/webhooks.json", import.meta.url), "utf8"));
   assert.ok(cases.length >= 20);
