@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Client calls the API with a key. Create it with New, and change its fields only before the first call. It is safe for
@@ -37,7 +38,7 @@ func New(url, key string) *Client {
 			return http.ErrUseLastResponse
 		}},
 		AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second, Wait: 10 * time.Minute,
-		url: strings.TrimRight(url, "/"), key: key,
+		url: strings.TrimRight(url, "/"), key: strings.TrimSpace(key), // a file ends with a line break
 	}
 }
 
@@ -256,8 +257,22 @@ func (c *Client) send(ctx context.Context, method, path string, in any, options 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err == nil && strings.ContainsFunc(c.key+made.key, unicode.IsControl) {
+		err = errors.New("the API key or the Idempotency-Key has a control character")
+	}
+	if err != nil {
+		return answer{}, err // no attempt can succeed
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Idempotency-Key", made.key)
+	}
 	for attempt := 1; ; attempt++ {
-		a, err = c.attempt(ctx, method, path, made.key, body)
+		a, err = c.attempt(request)
 		if refused := (*Error)(nil); attempt > 1 && method == http.MethodDelete && errors.As(err, &refused) &&
 			refused.Status == http.StatusNotFound {
 			return answer{}, nil // an earlier attempt, whose answer was lost, removed it
@@ -269,20 +284,11 @@ func (c *Client) send(ctx context.Context, method, path string, in any, options 
 }
 
 // attempt sends a request once. An answer other than 200 and 202 is an *Error.
-func (c *Client) attempt(ctx context.Context, method, path, key string, body []byte) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
+func (c *Client) attempt(request *http.Request) (answer, error) {
+	ctx, cancel := context.WithTimeout(request.Context(), c.AttemptTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
-	if err != nil {
-		return answer{}, &unsendable{err}
-	}
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key)
-	}
-	if method == http.MethodPost {
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Idempotency-Key", key)
-	}
+	request = request.Clone(ctx)
+	request.Body, _ = request.GetBody() // that of bytes does not fail
 	response, err := c.HTTP.Do(request)
 	if err != nil {
 		return answer{}, err
@@ -297,11 +303,6 @@ func (c *Client) attempt(ctx context.Context, method, path, key string, body []b
 	}
 	return answer{response.StatusCode, content, retryAfter(response.Header)}, nil
 }
-
-// unsendable means that no attempt can succeed, for example because the URL is invalid.
-type unsendable struct{ error }
-
-func (e *unsendable) Unwrap() error { return e.error }
 
 func newError(response *http.Response, body []byte) *Error {
 	var failure struct {
@@ -333,15 +334,9 @@ func retryAfter(h http.Header) time.Duration {
 // retryable reports whether a request may soon succeed if it is sent again: after too many requests, a server error or
 // a lost answer. A 429 without a code comes from a proxy.
 func retryable(err error) bool {
-	var (
-		refused *Error
-		never   *unsendable
-	)
-	if errors.As(err, &refused) {
-		return refused.Status >= 500 || refused.Code == RateLimited ||
-			refused.Status == http.StatusTooManyRequests && refused.Code == ""
-	}
-	return !errors.As(err, &never)
+	var refused *Error
+	return !errors.As(err, &refused) || refused.Status >= 500 || refused.Code == RateLimited ||
+		refused.Status == http.StatusTooManyRequests && refused.Code == ""
 }
 
 // pause returns how long to wait after an attempt: at least as long as the answer asks for, or else longer after each

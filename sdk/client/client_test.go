@@ -153,6 +153,21 @@ func TestGivenKey(t *testing.T) {
 	that(t, got[0].key == "order-17" && got[1].key != got[2].key, "keys %q", got)
 }
 
+// TestKeysFromFiles checks that a line break after a key is left out, and that one inside ends a call at once.
+func TestKeysFromFiles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key, order string
+		attempts   int
+	}{{" assay_x\r\n", "order-17", 1}, {"assay\nx", "order-17", 0}, {"assay_x", "order\n17", 0}} {
+		client, service := New("http://assay.example", c.key), &down{}
+		client.HTTP.Transport = service
+		_, err := client.Check(t.Context(), Request{Domain: "a.example"}, IdempotencyKey(c.order))
+		that(t, (err == nil) == (c.attempts == 1) && service.attempts == c.attempts && (err != nil || service.key ==
+			"Bearer assay_x"), "%q: %d attempts with %q, %v", c.key, service.attempts, service.key, err)
+	}
+}
+
 // TestRetryAfter checks that a client waits as long as the answer asks for.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
@@ -168,10 +183,12 @@ func TestRetryAfter(t *testing.T) {
 type down struct {
 	up       time.Time
 	attempts int
+	key      string // as received
 }
 
-func (d *down) RoundTrip(*http.Request) (*http.Response, error) {
+func (d *down) RoundTrip(r *http.Request) (*http.Response, error) {
 	d.attempts++
+	d.key = r.Header.Get("Authorization")
 	if time.Now().Before(d.up) {
 		return nil, syscall.ECONNREFUSED
 	}
@@ -229,7 +246,7 @@ func TestWebhooks(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			webhook, err := NewWebhook(c.Secret)
+			webhook, err := NewWebhook(c.Secret + "\n") // as a file has it
 			must(t, err == nil, "%v", err)
 			h := http.Header{}
 			for name, value := range c.Headers {
@@ -244,8 +261,10 @@ func TestWebhooks(t *testing.T) {
 				ErrSignature)), "the service's signature: %+v, %v", event, err)
 		})
 	}
-	_, err = NewWebhook("whsec_")
-	that(t, err != nil, "an empty secret was accepted")
+	for _, invalid := range []string{"whsec_\n", "whsec_c2Vj\ncmV0"} {
+		_, err = NewWebhook(invalid)
+		that(t, err != nil && !strings.Contains(err.Error(), "c2Vj"), "the secret %q: %v", invalid, err)
+	}
 }
 
 func ExampleClient_Check() {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // ErrSignature means that a webhook is not genuine, was altered or is a replay. Answer it with 401.
@@ -45,9 +46,10 @@ type Webhook struct {
 
 // NewWebhook returns a Webhook for the endpoint's secret (whsec_...).
 func NewWebhook(secret string) (*Webhook, error) {
+	secret = strings.TrimSpace(secret) // a file ends with a line break
 	encoded := strings.TrimPrefix(secret, "whsec_")
-	if encoded == "" {
-		return nil, errors.New("the webhook secret is empty; one begins with whsec_")
+	if encoded == "" || strings.ContainsFunc(encoded, unicode.IsControl) {
+		return nil, errors.New("the webhook secret is empty or has a control character; one begins with whsec_")
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

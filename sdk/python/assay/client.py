@@ -280,7 +280,9 @@ class Client:
     ) -> None:
         if not url.startswith(("https://", "http://")):
             raise ValueError("url must begin with https:// or http://")
-        self._url, self._key = url.rstrip("/"), key
+        self._url, self._key = url.rstrip("/"), key.strip()  # a file ends with a line break
+        if not re.fullmatch("[!-~]*", self._key):
+            raise ValueError("the key has a character that is not printable ASCII")
         self._attempts: float = attempts or math.inf
         self._attempt_timeout, self._timeout, self._wait = attempt_timeout, timeout, wait
         self._opener = urllib.request.build_opener(_AnyStatus)
@@ -449,7 +451,7 @@ class Client:
         self._send(self._request("DELETE", path))
 
     def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> _Answer:
-        data, key = json.dumps(body).encode(), key or secrets.token_urlsafe(18)
+        data, key = json.dumps(body).encode(), secrets.token_urlsafe(18) if key is None else key
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._send(self._request("POST", path, data, headers))
 

@@ -45,9 +45,12 @@ class Webhook:
     """
 
     def __init__(self, secret: str, tolerance: float = 300) -> None:
+        secret = secret.strip()  # a file ends with a line break
         encoded = secret.removeprefix("whsec_")
         if not encoded:
             raise ValueError("the webhook secret is empty; one begins with whsec_")
+        if re.search(r"[\x00-\x1f\x7f]", secret):
+            raise ValueError("the webhook secret has a control character")
         self._secret = secret
         try:
             self._key = base64.b64decode(encoded, validate=True)

@@ -127,6 +127,17 @@ class Attempts(unittest.TestCase):
             client.check({"domain": "a.example"}, idempotency_key=key)
         self.assertEqual(seen[0][0], "order-17")
         self.assertNotEqual(seen[1][0], seen[2][0])
+        client.check({"domain": "a.example"}, idempotency_key="")  # which the service refuses
+        self.assertEqual(seen[3][0], "")
+
+    def test_keys_from_files(self) -> None:
+        url, seen = self.serve(OK)
+        Client(url, "assay_x\r\n").check({"domain": "a.example"})
+        self.assertEqual(len(seen), 1)
+        for kind in (lambda key: Client(url, key), Webhook):
+            with self.assertRaises(ValueError) as raised:
+                kind("secret\nx")
+            self.assertNotIn("secret\n", str(raised.exception))
 
     def test_retry_after(self) -> None:
         url, seen = self.serve((503, "{}", {"Retry-After": "1"}), OK)
@@ -242,7 +253,7 @@ class Webhooks(unittest.TestCase):
         self.assertGreaterEqual(len(cases), 20)
         for c in cases:
             with self.subTest(c["name"]):
-                webhook, body = Webhook(c["secret"]), c["body"].encode()
+                webhook, body = Webhook(c["secret"] + "\n"), c["body"].encode()  # as a file has it
                 if c["valid"]:
                     event = webhook.verify(c["headers"], body, c["now"])
                     self.assertEqual((event.data.query, event.data.score), ("é.example", 94))
@@ -258,7 +269,7 @@ class Webhooks(unittest.TestCase):
 
     def test_empty_secret(self) -> None:
         with self.assertRaises(ValueError):
-            Webhook("whsec_")
+            Webhook("whsec_\n")
 
 
 @unittest.skipUnless("ASSAY_URL" in os.environ, "set ASSAY_URL and ASSAY_KEY to call a host")

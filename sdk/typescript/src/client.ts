@@ -313,7 +313,8 @@ export class Client {
   constructor(url: string, key: string, settings: Settings = {}) {
     if (!/^https?:\/\//.test(url)) throw new TypeError("url must begin with https:// or http://");
     this.#url = url.replace(/\/+$/, "");
-    this.#key = key;
+    this.#key = key.trim(); // a file ends with a line break
+    if (/[^!-~]/.test(this.#key)) throw new TypeError("the key has a character that is not printable ASCII");
     const given = Object.entries(settings).filter(([, value]) => value !== undefined);
     this.#settings = {
       attempts: Infinity, attemptTimeout: 5_000, timeout: 20_000, wait: 600_000,
@@ -504,10 +505,12 @@ export class Client {
   async #send(path: string, request: RequestInit, { signal }: Abortable, file = false): Promise<Answer> {
     const { attempts, attemptTimeout, timeout, wait: patience } = this.#settings;
     const end = performance.now() + (file ? patience : timeout);
+    const headers = new Headers(request.headers); // throws if a header is invalid, and no attempt can succeed
+    if (this.#key) headers.set("Authorization", `Bearer ${this.#key}`);
     for (let attempt = 1; ; attempt++) {
       try {
         const limit = Math.max(1, Math.min(file ? patience : attemptTimeout, end - performance.now()));
-        const { text, ...answer } = await this.#attempt(path, request, limit, signal);
+        const { text, ...answer } = await this.#attempt(path, { ...request, headers }, limit, signal);
         return { ...answer, content: file ? text : JSON.parse(text) };
       } catch (error) {
         signal?.throwIfAborted();
@@ -532,7 +535,6 @@ export class Client {
       signal?.throwIfAborted();
       const response = await fetch(this.#url + path, {
         ...request,
-        headers: { ...request.headers, ...(this.#key && { Authorization: `Bearer ${this.#key}` }) },
         redirect: "manual", // a redirect could take the key to another host, so it is an error
         signal: ended.signal,
       });

@@ -37,8 +37,10 @@ export class Webhook {
    * 300,000 by default.
    */
   constructor(secret: string, tolerance = 300_000) {
+    secret = secret.trim(); // a file ends with a line break
     const encoded = secret.startsWith("whsec_") ? secret.slice("whsec_".length) : secret;
     if (encoded === "") throw new TypeError("the webhook secret is empty; one begins with whsec_");
+    if (/[\x00-\x1f\x7f]/.test(secret)) throw new TypeError("the webhook secret has a control character");
     this.#secret = new TextEncoder().encode(secret); // as displayed, with its prefix
     this.#key = base64.test(encoded)
       ? Uint8Array.from(atob(encoded), (c) => c.charCodeAt(0))

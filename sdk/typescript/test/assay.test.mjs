@@ -91,6 +91,17 @@ test("a given key", async (t) => {
   const keys = seen.map((attempt) => attempt.split(" ")[0]);
   assert.equal(keys[0], "order-17");
   assert.notEqual(keys[1], keys[2]);
+  const late = new Client(url, "assay_x", { fetch: async () => assert.fail("an attempt with an invalid key") });
+  await assert.rejects(late.check({ domain: "a.example" }, { idempotencyKey: "order\n17" }), TypeError);
+});
+
+test("keys from files", async (t) => {
+  const { url, seen } = await serve(t, ok);
+  await new Client(url, "assay_x\r\n").check({ domain: "a.example" });
+  assert.equal(seen.length, 1);
+  for (const make of [(key) => new Client(url, key), (key) => new Webhook(key)]) {
+    assert.throws(() => make("secret\nx"), (error) => error instanceof TypeError && !/\n/.test(error.message));
+  }
 });
 
 test("Retry-After", async (t) => {
@@ -206,7 +217,7 @@ test("webhooks", async (t) => {
   assert.ok(cases.length >= 20);
   for (const c of cases) {
     await t.test(c.name, async () => {
-      const webhook = new Webhook(c.secret);
+      const webhook = new Webhook(`${c.secret}\n`); // as a file has it
       const now = new Date(c.now * 1_000);
       const service = webhook.verifyServiceSignature(c.headers, c.body);
       if (c.service) assert.equal((await service).data.query, "é.example");
@@ -221,7 +232,7 @@ test("webhooks", async (t) => {
       }
     });
   }
-  assert.throws(() => new Webhook("whsec_"), TypeError);
+  assert.throws(() => new Webhook("whsec_\n"), TypeError);
 });
 
 async function collected(generator) {
