@@ -271,12 +271,14 @@ func (c *Client) send(ctx context.Context, method, path string, in any, options 
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Idempotency-Key", made.key)
 	}
+	lost := false // whether an earlier attempt may have taken effect: a 503 of the service says that it has not
 	for attempt := 1; ; attempt++ {
 		a, err = c.attempt(request)
-		if refused := (*Error)(nil); attempt > 1 && method == http.MethodDelete && errors.As(err, &refused) &&
-			refused.Status == http.StatusNotFound {
-			return answer{}, nil // an earlier attempt, whose answer was lost, removed it
+		refused := (*Error)(nil)
+		if errors.As(err, &refused) && lost && method == http.MethodDelete && refused.Status == http.StatusNotFound {
+			return answer{}, nil // the earlier attempt removed it
 		}
+		lost = lost || refused == nil || refused.Status == 500 || refused.Status > 500 && refused.Code == ""
 		if err == nil || attempt == c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
 			return a, err
 		}

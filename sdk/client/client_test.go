@@ -371,6 +371,25 @@ func TestReceipt(t *testing.T) {
 	that(t, err == nil && string(got) == `{"proof":null}`, "without a proof: %s, %v", got, err)
 }
 
+// TestRemovedBefore checks that a 404 is success only if an earlier attempt may have removed what is named.
+func TestRemovedBefore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first   response
+		removed bool
+	}{
+		"a lost answer":    {cut, true},
+		"a proxy's error":  {respond(503, ""), true},
+		"an uncertain one": {respond(500, `{"code":"uncertain"}`), true},
+		"a busy host":      {respond(503, `{"code":"busy"}`), false},
+		"a limit":          {respond(429, `{"code":"rate_limited"}`), false},
+	} {
+		client, attempts := answers(t, c.first, respond(404, "{}"))
+		err := client.RemoveOverride(t.Context(), "ovr_1")
+		that(t, (err == nil) == c.removed && len(attempts()) == 2, "%s: %v after %d", name, err, len(attempts()))
+	}
+}
+
 // TestExportByValue checks that an export that would ignore a value is refused: it would have all checks.
 func TestExportByValue(t *testing.T) {
 	t.Parallel()

@@ -464,21 +464,23 @@ class Client:
     def _send(self, request: urllib.request.Request, patient: bool = False) -> _Answer:
         """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
         end = time.monotonic() + (self._wait if patient else self._timeout)
-        attempt = 0
+        attempt, lost = 0, False  # lost: an earlier attempt may have taken effect
         while True:
             attempt += 1
             limit = max(0.001, min(self._wait if patient else self._attempt_timeout, end - time.monotonic()))
             try:
                 return _attempt(self._opener, request, limit)
             except AssayError as error:
-                if attempt > 1 and request.method == "DELETE" and error.status == 404:
-                    return _Answer(200, b"{}", None)  # an earlier attempt, whose answer was lost, removed it
+                if lost and request.method == "DELETE" and error.status == 404:
+                    return _Answer(200, b"{}", None)  # the earlier attempt removed it
+                lost = lost or _uncertain(error)
                 if attempt >= self._attempts or not _retryable(error):
                     raise
                 pause = _pause(attempt, error.retry_after)
                 if time.monotonic() + pause >= end:
                     raise
             except OSError:  # a lost answer
+                lost = True
                 pause = _pause(attempt, None)
                 if attempt >= self._attempts or time.monotonic() + pause >= end:
                     raise
@@ -509,6 +511,11 @@ def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Requ
 def _retryable(error: AssayError) -> bool:
     """Whether the request can soon have another answer. A 429 without a code is a proxy's."""
     return error.status >= 500 or error.code == "rate_limited" or (error.status == 429 and error.code is None)
+
+
+def _uncertain(error: AssayError) -> bool:
+    """Whether the request may have taken effect. A 503 of the service, which has a code, says that it has not."""
+    return error.status == 500 or (error.status > 500 and error.code is None)
 
 
 def _pause(attempt: int, retry_after: int | None) -> float:

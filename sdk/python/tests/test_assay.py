@@ -66,7 +66,7 @@ class Attempts(unittest.TestCase):
                     self.wfile.write(part.encode())
                     time.sleep(0.05 * ("\n" in text))
 
-            do_GET = do_CONNECT = do_POST
+            do_GET = do_CONNECT = do_DELETE = do_POST
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -236,6 +236,18 @@ class Attempts(unittest.TestCase):
         url, _ = self.serve(running("erasure"))
         with self.assertRaisesRegex(TimeoutError, "req_1"):
             Client(url, "assay_x", wait=0.05).erase({"ref": "chk_1"})
+
+    def test_removed_before(self) -> None:
+        """A 404 is success only if an earlier attempt may have removed what is named."""
+        uncertain, busy = (500, '{"code":"uncertain"}', {}), (503, '{"code":"busy"}', {})
+        for first, removed in [(CUT, True), ((503, "", {}), True), (uncertain, True), (busy, False)]:
+            with self.subTest(first):
+                client = Client(self.serve(first, (404, "{}", {}))[0], "assay_x")
+                if removed:
+                    client.remove_override("ovr_1")
+                else:
+                    self.assertRaises(AssayError, client.remove_override, "ovr_1")
+                self.assertEqual(len(self.calls), 2)
 
     def test_receipt(self) -> None:
         promised = (200, '{"proof":null}', {"Retry-After": "1"})

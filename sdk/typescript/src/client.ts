@@ -507,6 +507,7 @@ export class Client {
     const end = performance.now() + (file ? patience : timeout);
     const headers = new Headers(request.headers); // throws if a header is invalid, and no attempt can succeed
     if (this.#key) headers.set("Authorization", `Bearer ${this.#key}`);
+    let lost = false; // whether an earlier attempt may have taken effect
     for (let attempt = 1; ; attempt++) {
       try {
         const limit = Math.max(1, Math.min(file ? patience : attemptTimeout, end - performance.now()));
@@ -514,9 +515,10 @@ export class Client {
         return { ...answer, content: file ? text : JSON.parse(text) };
       } catch (error) {
         signal?.throwIfAborted();
-        if (attempt > 1 && request.method === "DELETE" && error instanceof AssayError && error.status === 404) {
-          return { status: 200, content: {}, retryAfter: undefined }; // an earlier attempt did it
+        if (lost && request.method === "DELETE" && error instanceof AssayError && error.status === 404) {
+          return { status: 200, content: {}, retryAfter: undefined }; // the earlier attempt removed it
         }
+        lost ||= uncertain(error);
         const pause = pauseAfter(attempt, error);
         if (attempt >= attempts || !retryable(error) || performance.now() + pause >= end) throw error;
         await wait(pause, signal);
@@ -579,6 +581,12 @@ function retryAfterOf(response: Response): number | undefined {
 function retryable(error: unknown): boolean {
   if (!(error instanceof AssayError)) return true;
   return error.status >= 500 || error.code === "rate_limited" || (error.status === 429 && error.code === undefined);
+}
+
+/** Whether a request may have taken effect. A 503 of the service, which has a code, says that it has not. */
+function uncertain(error: unknown): boolean {
+  if (!(error instanceof AssayError)) return true;
+  return error.status === 500 || (error.status > 500 && error.code === undefined);
 }
 
 /** How long to wait after an attempt, in milliseconds: at least what the answer asks for, else longer each time, and

@@ -193,6 +193,17 @@ test("waiting for the background", async (t) => {
   await assert.rejects(new Client(url, "assay_x").erase({ ref: "chk_1" }, { signal }), { name: "TimeoutError" });
 });
 
+test("a 404 is success only if an earlier attempt may have removed what is named", async (t) => {
+  const uncertain = [500, '{"code":"uncertain"}'];
+  const busy = [503, '{"code":"busy"}'];
+  for (const [first, removed] of [[cut, true], [[503, ""], true], [uncertain, true], [busy, false]]) {
+    const { url, calls } = await serve(t, first, [404, "{}"]);
+    const removal = new Client(url, "assay_x").removeOverride("ovr_1");
+    await (removed ? removal : assert.rejects(removal, { status: 404 }));
+    assert.equal(calls.length, 2);
+  }
+});
+
 test("receipts", async (t) => {
   const promised = [200, '{"proof":null}', { "Retry-After": "1" }];
   const { url, calls } = await serve(t, promised, [200, '{"proof":{}}']);
