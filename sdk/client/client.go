@@ -212,12 +212,16 @@ func (c *Client) RevokeFeedback(ctx context.Context, ref string) error {
 func (c *Client) Receipt(ctx context.Context, ref string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	for attempt := 1; ; attempt++ {
-		a, err := c.send(ctx, http.MethodGet, "/api/receipts/"+url.PathEscape(ref), nil)
-		if err != nil || a.retryAfter == 0 || attempt == c.Attempts || !wait(ctx, a.retryAfter) {
-			return a.body, err
+	path := "/api/receipts/" + url.PathEscape(ref)
+	a, err := c.send(ctx, http.MethodGet, path, nil)
+	for attempt := 1; err == nil && a.retryAfter > 0 && attempt != c.Attempts && wait(ctx, a.retryAfter); attempt++ {
+		proved, err := c.send(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			break // the receipt without its proof is valid, too
 		}
+		a = proved
 	}
+	return a.body, err
 }
 
 // call sends a request and decodes the answer.
@@ -359,8 +363,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 	select {
 	case <-time.After(d):
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }

@@ -365,10 +365,12 @@ func TestReceipt(t *testing.T) {
 	that(t, err == nil && string(got) == `{"proof":{}}`, "got %s, %v", got, err)
 	calls := attempts()
 	that(t, len(calls) == 2 && calls[0].call == "GET /api/receipts/chk_1%2F.." && calls[0].key == "", "calls %q", calls)
-	client, _ = answers(t, promised)
-	client.Attempts = 1
-	got, err = client.Receipt(t.Context(), "chk_1")
-	that(t, err == nil && string(got) == `{"proof":null}`, "without a proof: %s, %v", got, err)
+	for _, later := range []response{promised, cut} {
+		client, _ = answers(t, promised, later)
+		client.Attempts = 2
+		got, err = client.Receipt(t.Context(), "chk_1")
+		that(t, err == nil && string(got) == `{"proof":null}`, "without a proof: %s, %v", got, err)
+	}
 }
 
 // TestRemovedBefore checks that a 404 is success only if an earlier attempt may have removed what is named.
