@@ -55,6 +55,8 @@ func testExamples(t *testing.T, s *service) {
 			"allow\n"},
 		"curl: a look-alike": {[]string{"sh", "../../../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
 			"block\n"},
+		"curl: JSON in the value": {[]string{"sh", "-c",
+			`! sh ../../../examples/client-curl/check.sh '","domain":"google.com'`}, "a domain has neither"},
 		"go: a legitimate mailbox": {[]string{"go", "run", "../../../examples/client-go", "jane.doe@gmail.com"},
 			"welcome\n"},
 		"go: a mailbox at a look-alike": {
