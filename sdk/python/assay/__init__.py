@@ -1,4 +1,4 @@
-"""Calls Assay's API and verifies its webhooks. Needs the standard library alone."""
+"""Calls Assay's API and verifies its webhooks. Needs only the standard library."""
 
 from .client import (
     AssayError,

@@ -29,20 +29,20 @@ Code = Literal[
 
 
 class Region(TypedDict):
-    """Where a value is from: an ISO 3166-1 alpha-2 code, or EU."""
+    """The region that a value comes from: an ISO 3166-1 alpha-2 code, or EU."""
 
     country: str
 
 
 class Request(TypedDict):
-    """What to check. The first of domain, email, phone and iban is scored."""
+    """The value to check. The service scores the first of domain, email, phone and iban."""
 
     domain: NotRequired[str]
     email: NotRequired[str]
     phone: NotRequired[str]
     iban: NotRequired[str]
     region: NotRequired[Region]
-    receipt: NotRequired[bool]  # whether the result of check shall have a receipt
+    receipt: NotRequired[bool]  # whether the result of check includes a receipt
 
 
 class FieldWarning(TypedDict):
@@ -69,7 +69,7 @@ class Result:
 
 
 # Selects recorded checks; empty: all. key is the id of an API key, from the first time that is included, and until the
-# first that is not. At most one value; export_checks takes none.
+# first that is excluded. At most one value; export_checks takes none.
 Query = TypedDict("Query", {
     "verdict": Verdict, "type": Type, "key": str, "from": str | datetime, "until": str | datetime, "domain": str,
     "email": str, "phone": str, "iban": str, "region": Region,
@@ -78,7 +78,7 @@ Query = TypedDict("Query", {
 
 @dataclass(frozen=True)
 class RecordedCheck:
-    """A check as the audit log has it."""
+    """A check as the audit log records it."""
 
     ref: str
     timestamp: str
@@ -92,7 +92,7 @@ class RecordedCheck:
 
 @dataclass(frozen=True)
 class CheckDetails(RecordedCheck):
-    """A recorded check with what followed. Each of the last three is None if there is none."""
+    """A recorded check with its webhook event, feedback and review. Each of these three is None if there is none."""
 
     record: dict[str, Any]  # its place in the audit log, and the first checkpoint that covers it
     webhook: dict[str, Any] | None
@@ -114,7 +114,7 @@ class ListedEvent:
 
 @dataclass(frozen=True)
 class Usage:
-    """What an account used in a month."""
+    """An account's usage in a month."""
 
     month: str
     quota: int
@@ -156,7 +156,7 @@ class BatchError:
     """The answer to an invalid request of a batch."""
 
     error: str
-    field: str | None = None  # the invalid field of the request, if it is one
+    field: str | None = None  # the invalid field of the request, if there is one
     code: Code | None = None
 
 
@@ -168,24 +168,24 @@ class Reason:
     code: str
     layer: str
     points: float  # above 0 against the entity, below 0 for it
-    facts_of_today: bool  # whether it rests on facts that may have changed
+    facts_of_today: bool  # whether it depends on facts that may have changed
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """A score and what it consists of. start and the points of all reasons add up to total."""
+    """A score with its parts. start and the points of all reasons add up to total."""
 
     score: int
     verdict: Verdict
     start: float
     total: float  # 0 is a score of 50, and every 10 points double the odds of fraud
     reasons: list[Reason]
-    unknown: list[str]  # what was not known
+    unknown: list[str]  # facts that were not known
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a check was decided as it was."""
+    """The reasons for the decision about a check."""
 
     ref: str
     timestamp: str
@@ -195,7 +195,7 @@ class Explanation:
     overridden: bool  # whether an override decided the verdict
     text: list[str]  # the explanation in plain words, a paragraph each
     decided_by: Scoring | None  # under the weights that decided; None if they cannot be loaded
-    today: Scoring  # under today's
+    today: Scoring  # under today's weights
     facts_of_today: list[str]  # sources of facts that may have changed since the check
 
 
@@ -210,13 +210,13 @@ class HumanReview:
     taken_at: str | None
     settled_at: str | None
     finding: str | None  # the reviewer's reasons; None until the review is settled
-    # What was sent for the reviewer; None if nothing, and once the review is settled.
+    # Sent for the reviewer; None if they were not, and once the review is settled.
     value: str | None
     contact: str | None
 
 
 class AssayError(Exception):
-    """An answer that is neither 200 nor 202."""
+    """An answer with a status other than 200 and 202."""
 
     def __init__(self, status: int, headers: Mapping[str, str] | Message, body: bytes | bytearray) -> None:
         try:
@@ -225,13 +225,13 @@ class AssayError(Exception):
             answer = None  # a proxy's error; its status says enough
         failure: dict[str, Any] = answer if isinstance(answer, dict) else {}
         self.status = status
-        self.code: Code | None = failure.get("code")  # the kind of error; None if the answer is not the service's
+        self.code: Code | None = failure.get("code")  # the kind of error; None if the service did not write the answer
         self.message = str(failure.get("error") or http.client.responses.get(status, "error"))  # its text may change
         self.ref: str | None = failure.get("ref")  # of an internal error, to quote to support
         self.reset_at: str | None = failure.get("reset_at")  # when an exceeded limit ends
         self.request_id: str | None = headers.get("X-Request-Id")
         self.retry_after = _retry_after(headers)  # seconds
-        self.field: str | None = failure.get("field")  # the invalid field of the request, if it is one
+        self.field: str | None = failure.get("field")  # the invalid field of the request, if there is one
         suffix = f" ({self.request_id})" if self.request_id else ""
         super().__init__(f"status {status}: {self.message}{suffix}")
 
@@ -292,7 +292,7 @@ class Client:
         return _read(Result, self._post("/api/check", request, idempotency_key).content())
 
     def check_public(self, domain: str) -> Result:
-        """Scores a domain without a key, to try the service. Few such calls an hour are allowed."""
+        """Scores a domain without a key, to try the service. The service allows few such calls an hour."""
         return _read(Result, self._post("/api/check-public", {"domain": domain}).content())
 
     def check_batch(
@@ -314,7 +314,7 @@ class Client:
         self._delete(f"/api/feedback?ref={quote(ref, '')}")
 
     def search(self, query: Query | None = None) -> Iterator[RecordedCheck]:
-        """Lists the recorded checks that match, newest first. Asks for a page when it is needed."""
+        """Lists the recorded checks that match, newest first. Requests each page when it needs it."""
         asked: dict[str, Any] = {name: _text(value) for name, value in (query or {}).items()}
         while True:
             page = self._post("/api/checks/search", asked).content("checks", "next")
@@ -347,7 +347,7 @@ class Client:
         return self._send(request, patient=True).body
 
     def usage(self, month: str | None = None) -> Usage:
-        """Returns what was used in a month, such as 2026-01; in this one by default."""
+        """Returns the account's usage in a month, such as 2026-01, by default in the current month."""
         return _read(Usage, self._get(f"/api/usage?month={quote(month, '')}" if month else "/api/usage").content())
 
     def set_override(
@@ -355,7 +355,7 @@ class Client:
         author: str | None = None,
     ) -> Override:
         """Sets the verdict on a value or group in advance: one of domain, email, phone, iban, registrable_domain,
-        number_range and bank. An override of the same value is replaced."""
+        number_range and bank. It replaces an override of the same value."""
         request = {**target, "action": action, "reason": reason, "expires_at": _text(expires_at)}
         if author:
             request["author"] = author
@@ -370,10 +370,10 @@ class Client:
         self._delete(f"/api/overrides?id={quote(id, '')}")
 
     def receipt(self, ref: str) -> dict[str, Any]:
-        """Returns the receipt of a check, which proves its record to others, to store as JSON.
+        """Returns the receipt of a check, to store as JSON. It proves the check's record to others.
 
-        Waits for the proof, which the service has within seconds. If it takes longer than a call may, the receipt has
-        "proof": None.
+        Waits for the proof, which the service has within seconds. If that exceeds `timeout`, the receipt has "proof":
+        None.
         """
         end, attempt = time.monotonic() + self._timeout, 0
         while True:
@@ -390,8 +390,8 @@ class Client:
         return str(self._post("/gdpr/subject", subject).content("subject")["subject"])
 
     def export(self, subject: Subject) -> dict[str, Any]:
-        """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many,
-        the service collects them in the background, and this method waits."""
+        """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if there are
+        many, the service collects them in the background, and this method waits."""
         answer = self._post("/gdpr/export", subject)
         whole: dict[str, Any] = answer.content()
         if answer.status == 200:
@@ -405,14 +405,14 @@ class Client:
         return whole
 
     def erase(self, subject: Subject) -> None:
-        """Permanently erases the account's data about a subject. If its checks are many, the service erases them in the
-        background, and this method waits. Erasing again succeeds."""
+        """Permanently erases the account's data about a subject. If the subject has many checks, the service erases
+        them in the background, and this method waits. Erasing again succeeds."""
         answer = self._post("/gdpr/erase", subject)
         if answer.status == 202:
             self._await(answer)
 
     def explain(self, ref: str, value: Request) -> Explanation:
-        """Says why a check was decided as it was. The value is not kept, so pass the one that was scored."""
+        """Gives the reasons for the decision about a check. The service does not keep the value, so pass it again."""
         answer = self._post("/gdpr/explain", {**value, "ref": ref}).content("decided_by", "today")
         for name in ("decided_by", "today"):
             if answer[name]:
@@ -421,17 +421,17 @@ class Client:
         return _read(Explanation, answer)
 
     def ask_review(self, ref: str, reason: str, value: Request | None = None, contact: str = "") -> HumanReview:
-        """Asks for a person's review of a block or a review, who sees the checked value and a contact if they are sent.
-        Asking again returns the same review."""
+        """Asks for a person's review of a block or review verdict. The reviewer sees the value and the contact if they
+        are sent. Asking again returns the same review."""
         asked = {**(value or {}), "ref": ref, "reason": reason, "contact": contact}
         return _read(HumanReview, self._post("/gdpr/review", asked).content())
 
     def review(self, ref: str) -> HumanReview:
-        """Returns a person's review of a check. The AssayError has the status 404 if none was asked for."""
+        """Returns a person's review of a check. The AssayError has the status 404 if nobody asked for one."""
         return _read(HumanReview, self._get(f"/gdpr/review?ref={quote(ref, '')}").content())
 
     def _await(self, begun: _Answer) -> str:
-        """Waits for the end of a request in the background, and returns its id."""
+        """Waits for a background request to end, and returns its id."""
         end, attempt, request = time.monotonic() + self._wait, 0, begun.content("id", "kind", "state")
         while request["state"] == "running":
             attempt += 1
@@ -462,7 +462,7 @@ class Client:
         return urllib.request.Request(self._url + path, data, {**(headers or {}), **key}, method=method)
 
     def _send(self, request: urllib.request.Request, patient: bool = False) -> _Answer:
-        """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
+        """Sends a request, and retries it with the same bytes and key if that can help (contract section 4.6)."""
         end = time.monotonic() + (self._wait if patient else self._timeout)
         attempt, lost = 0, False  # lost: an earlier attempt may have taken effect
         while True:
@@ -509,7 +509,7 @@ def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Requ
 
 
 def _retryable(error: AssayError) -> bool:
-    """Whether the request can soon have another answer. A 429 without a code is a proxy's."""
+    """Whether the request may soon succeed if it is sent again. A 429 without a code comes from a proxy."""
     return error.status >= 500 or error.code == "rate_limited" or (error.status == 429 and error.code is None)
 
 
@@ -519,8 +519,8 @@ def _uncertain(error: AssayError) -> bool:
 
 
 def _pause(attempt: int, retry_after: int | None) -> float:
-    """How long to wait after an attempt: at least what the answer asks for, else longer each time, and never the same
-    for all clients."""
+    """How long to wait after an attempt: at least as long as the answer asks for, or else longer after each attempt. A
+    random part spreads the clients' retries."""
     if retry_after:
         return retry_after + random.uniform(0, 0.5)
     most: float = 0.2 * 2 ** min(attempt - 1, 3)

@@ -69,9 +69,9 @@ class Webhook:
         return self._event(body)
 
     def verify_service_signature(self, headers: Mapping[str, str] | Message, body: bytes) -> Event:
-        """Checks X-Service-Signature, which signs the body alone, and returns the event of a request.
+        """Checks X-Service-Signature, which signs only the body, and returns the event of a request.
 
-        Use verify instead where you can, which also refuses replays. Pass the body as received. Raises SignatureError,
+        Prefer verify, which also refuses replays. Pass the body as received. Raises SignatureError,
         or ValueError if the body is not an event.
         """
         key = self._secret.encode()  # as displayed, with its prefix
@@ -92,7 +92,7 @@ class Webhook:
     def _signed(self, headers: Mapping[str, str], body: bytes, now: float) -> bool:
         """Verifies the signature of Standard Webhooks 1.0.
 
-        During a rotation there is one signature for each secret, and one match is enough.
+        During a rotation there is a signature for each secret, and one match is enough.
         """
         timestamp = headers.get("webhook-timestamp") or ""
         if not re.fullmatch("[0-9]{1,12}", timestamp) or abs(now - int(timestamp)) > self._tolerance:
