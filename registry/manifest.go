@@ -65,8 +65,8 @@ type SignalText struct {
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
 	// YieldsTo has codes, or beginnings of codes that end with a colon, of signals that this one would contradict. If
-	// one of them raises the score, the answer leaves this signal out, unless the verdict is allow. The signal counts
-	// nevertheless. There are at most 32.
+	// one of them raises the score and yields to none, the answer leaves this signal out, unless the verdict is allow.
+	// The signal counts nevertheless. There are at most 32.
 	YieldsTo []string `json:"yields_to,omitempty"`
 }
 

@@ -178,6 +178,10 @@ func TestDiffManifests(t *testing.T) {
 		{"points without a band", func(m *registry.Manifest) {
 			m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "C", Points: 60}}
 		}, []registry.ManifestChange{{"promise of a:b:c", "", "60 points", false}}, false},
+		{"a signal that it yields to", func(m *registry.Manifest) {
+			m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "C", YieldsTo: []string{"d:", "e:f:g"}}}
+		}, []registry.ManifestChange{{"signals that a:b:c yields to", "", "d:", true},
+			{"signals that a:b:c yields to", "", "e:f:g", true}}, false},
 	} {
 		from := registry.Manifest{Name: "some", Version: "1.0.0", Summary: "S", Entities: []string{"domain"},
 			Facts: []string{"domain.tld"}, Signals: []registry.SignalText{{Code: "a:b:c", Text: "C"}},

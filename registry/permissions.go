@@ -72,8 +72,8 @@ func DiffSets[T cmp.Ordered](what string, from, to []T) []ManifestChange {
 	return changes
 }
 
-// diffSignals returns the differences between the signals of two manifests. A signal that warrants a band or becomes
-// final grants more.
+// diffSignals returns the differences between the signals of two manifests. A signal that warrants a band, becomes
+// final or yields to more grants more.
 func diffSignals(from, to Manifest) []ManifestChange {
 	a, b := signalsByCode(from), signalsByCode(to)
 	changes := DiffSets("signal", slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
@@ -85,6 +85,7 @@ func diffSignals(from, to Manifest) []ManifestChange {
 				bandOrder(after.Warrants) > bandOrder(before.Warrants) || after.Final && !before.Final ||
 					after.Warrants != "" && after.Points > before.Points})
 		}
+		changes = append(changes, DiffSets("signals that "+code+" yields to", before.YieldsTo, after.YieldsTo)...)
 		if ok && before.Text != after.Text {
 			changes = append(changes, ManifestChange{"text of " + code, before.Text, after.Text, false})
 		}

@@ -122,16 +122,16 @@ func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 // sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
 // lowered it most. For an allow verdict, it leaves out those below minAllowedWeight and sorts by absolute weight,
 // because clearing signals are the reasons for an allow. For another verdict, it leaves out signals that would
-// contradict one that raised it.
+// contradict one that raised it and yields to none.
 func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
 		weight float64
 	}
-	var accusing []string // sorted
+	var accusing []string // sorted; without those that yield themselves, so that no circle of them goes untold
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
-			if verdict != Allow && o.Weight*float64(s.Points) > 0 {
+			if verdict != Allow && o.Weight*float64(s.Points) > 0 && len(s.YieldsTo) == 0 {
 				accusing = append(accusing, s.Code)
 			}
 		}

@@ -169,6 +169,20 @@ func TestSignalsThatYield(t *testing.T) {
 	})
 }
 
+// Signals that yield to themselves or to each other are told: a block without its reasons helps nobody.
+func TestSignalsThatYieldInCircles(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3; n++ {
+		var circle []check.Outcome
+		for i := range n {
+			s := sig(20, fmt.Sprintf("l%d:a:b", i))
+			s.YieldsTo = []string{fmt.Sprintf("l%d:", (i+1)%n)}
+			circle = append(circle, check.Outcome{Layer: "l", Weight: 2, Score: 20, Signals: []check.Signal{s}})
+		}
+		expect.Equal(t, "signals told", len(check.Fuse(5, bands, circle).Signals), n)
+	}
+}
+
 // A layer may emit a signal that yields to many codes often: each code is looked up once. All comparisons would take
 // longer than a test may.
 func TestSignalsThatYieldToMany(t *testing.T) {

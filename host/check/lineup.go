@@ -58,7 +58,7 @@ type Signal struct {
 	Code   string `json:"code"`             // group:kind:detail
 	Text   string `json:"text"`             // a sentence for people
 	Threat string `json:"threat,omitempty"` // the category that the signal is evidence for
-	// YieldsTo has codes, or their prefixes, of signals. If an answer has one of them, it leaves this signal out.
+	// YieldsTo has codes, or their prefixes, of signals that this one would contradict, see registry.SignalText.
 	YieldsTo []string `json:"-"`
 }
 
