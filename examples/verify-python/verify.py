@@ -12,7 +12,6 @@ for a wrong call.
 
 import argparse
 import base64
-import binascii
 import functools
 import hashlib
 import json
@@ -197,7 +196,7 @@ def read_keys(text: str) -> Keys:
 def decode_key(encoded: str) -> bytes:
     try:
         key = base64.b64decode(encoded, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise Invalid(f"the key {encoded!r} is not base 64") from None
     if len(key) != 33 or key[0] != 1:
         raise Invalid(f"the key {encoded!r} is not one of Ed25519")
@@ -221,16 +220,18 @@ def signed_note(note: str, name: str, key: bytes) -> list[str] | None:
     text, blank, signatures = note.rpartition("\n\n")
     text += "\n"
     if blank and signatures.endswith("\n"):
+        lines = None
         for line in signatures[:-1].split("\n"):
-            dash, signer, encoded = (line.split(" ") + ["", ""])[:3]
-            if dash != "\u2014" or signer != name or line.count(" ") != 2:
-                continue
+            match = re.fullmatch(r"\u2014 ([^\s+]+) (\S+)", line)
             try:
-                raw = base64.b64decode(encoded, validate=True)
-            except binascii.Error:
-                continue
-            if raw[:4] == key_hash(name, key) and signed_by(key, text.encode(), raw[4:]):
-                return text[:-1].split("\n")
+                raw = base64.b64decode(match[2] if match else "", validate=True)
+            except ValueError:
+                raw = b""
+            if not match or len(raw) < 5:
+                raise Invalid(f"the line {line[:60]!r} is not a signature")
+            if match[1] == name and raw[:4] == key_hash(name, key) and signed_by(key, text.encode(), raw[4:]):
+                lines = text[:-1].split("\n")
+        return lines
     return None
 
 
@@ -275,7 +276,7 @@ def open_anchor(note: str, keys: Keys) -> tuple[int, int, bytes, float]:
 def decode_hash(text: str) -> bytes:
     try:
         value = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         value = b""
     if len(value) != 32:
         raise Invalid(f"{text!r} is not a hash in base 64")
@@ -658,10 +659,16 @@ def unambiguous(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(members)
 
 
+def texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(note, str) for note in value):
+        raise Invalid("the statements that introduce keys are not a list of texts")
+    return value
+
+
 def parse_line(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line, object_pairs_hook=unambiguous)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise Invalid("a line is not a JSON object")
@@ -673,9 +680,7 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
     header = parse_line(next(lines, ""))
     if header.get("format") != "assay-audit-export-1":
         raise Invalid("the first line is not that of an export")
-    statements = header.get("statements", [])
-    if not isinstance(statements, list) or not all(isinstance(note, str) for note in statements):
-        raise Invalid("the statements that introduce keys are not a list of texts")
+    statements = texts(header.get("statements", []))
     if len(statements) < len(keys.statements):
         raise Invalid("statements that introduce keys were deleted")
     keys = keys.follow(statements)
@@ -775,12 +780,21 @@ def verify_log(url: str, old_note: str, keys: Keys) -> str:
 # Receipts.
 
 
+def only(value: dict[str, Any], *names: str) -> None:
+    """Refuses members that are not verified, as a reader could rely on them."""
+    if unknown := value.keys() - set(names):
+        raise Invalid(f"it has the unknown member {min(unknown)!r}")
+
+
 def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
     """Verifies a receipt, and returns a sentence about it."""
     if receipt.get("format") != "assay-receipt-1":
         raise Invalid("the file is not a receipt")
-    record, note = receipt["record"], receipt["promise"]
-    keys = keys.follow(receipt.get("keys", []))
+    only(receipt, "format", "record", "activation", "promise", "keys", "proof")
+    record, note, proof = receipt["record"], receipt["promise"], receipt["proof"]
+    only(record, "nonce", "kind", *CONTENT)
+    from_hex(receipt.get("activation", ""))  # nothing proves it
+    keys = keys.follow(texts(receipt.get("keys", [])))
     name = (note.split("\n") + [""])[1]
     chain, _ = keys.tree_of(name)
     lines, until = open_note(note, name, keys.terms("records"))
@@ -792,9 +806,9 @@ def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
     if seconds(record["at"]) > until + OVERLAP:
         raise Invalid("the key of the promise was replaced before the check")
     about = f"{record.get('ref')}: {record.get('verdict')} {record.get('score', 0)} at {record.get('at')}"
-    proof = receipt["proof"]
     if proof is None:
         return f"{about}, promised to be leaf {index} of {name} by {lines[4]}."
+    only(proof, "index", "hashes", "checkpoint")
     signed = open_checkpoint(proof["checkpoint"], keys)
     size, root = signed.size, signed.root
     if seconds(record["at"]) > signed.until + OVERLAP:
@@ -853,20 +867,20 @@ def main() -> int:
             for note in kept:
                 print(verify_log(args.url, note, keys))
             return 0
-        if args.command == "receipt":
-            for name in args.file:
-                try:
-                    print(verify_receipt(parse_line(read_text(name)), keys))
-                except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-                    raise Invalid(f"{name}: a member is missing or wrong: {error!r}") from None
-            return 0
-        notes = [note for name in args.checkpoints for note in split_notes(read_text(name))]
+        kept = [] if args.command == "receipt" else args.checkpoints
+        notes = [note for name in kept for note in split_notes(read_text(name))]
         for name in args.file:
             try:
+                if args.command == "receipt":
+                    print(verify_receipt(parse_line(read_text(name)), keys))
+                    continue
                 with open(name, encoding="utf-8", newline="\n") as file:
                     for sentence in verify_export(iter(file), keys, notes):
                         print(sentence)
-            except (Invalid, UnicodeDecodeError) as error:
+            except (KeyError, TypeError, AttributeError) as error:
+                print(f"{name}: a member is missing or wrong: {error!r}", file=sys.stderr)
+                status = 1
+            except (Invalid, ValueError) as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 status = 1
     except (Invalid, OSError) as error:

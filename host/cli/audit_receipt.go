@@ -60,9 +60,9 @@ func (cmd *auditReceiptCmd) Run(ctx context.Context, t *terminal.Terminal) error
 			result.Until.Format(time.RFC3339))
 	}
 	return t.Say(map[string]any{"ref": r.Record.Ref, "origin": origin, "index": result.Index, "size": result.Size,
-		"proved": result.Size > 0, "until": result.Until},
-		"%s: %s %d at %s, decided by activation %x.\n%s\n", r.Record.Ref, r.Record.Verdict, r.Record.Score, r.Record.At,
-		r.Activation, proof)
+		"proved": result.Size > 0, "until": result.Until, "verdict": r.Record.Verdict, "score": r.Record.Score,
+		"at": r.Record.At, "revision": r.Record.Revision}, "%s: %s %d at %s, under lineup revision %d.\n%s\n",
+		r.Record.Ref, r.Record.Verdict, r.Record.Score, r.Record.At, r.Record.Revision, proof)
 }
 
 // fetchLimit bounds a file of a log, in bytes. A full tile has 8 KiB.

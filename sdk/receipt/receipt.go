@@ -60,7 +60,9 @@ func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), ni
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (h *Hex) UnmarshalText(text []byte) (err error) {
-	*h, err = hex.AppendDecode(nil, text)
+	if *h, err = hex.AppendDecode(nil, text); err == nil && hex.EncodeToString(*h) != string(text) {
+		err = errors.New("upper-case hexadecimal")
+	}
 	return err
 }
 
@@ -87,12 +89,15 @@ var ErrBroken = errors.New("the promise was broken")
 
 // Parse reads a receipt. A member that Verify does not verify, such as "Score" next to "score", is an error.
 func Parse(text []byte) (*Receipt, error) {
-	var r Receipt
+	r := Receipt{Proof: &Proof{Index: -1}} // stays if the member is missing; null replaces it
 	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("reading receipt: %w", err)
 	}
 	if r.Format != Format {
 		return nil, fmt.Errorf("reading receipt: its format is %q, not %q", r.Format, Format)
+	}
+	if r.Proof != nil && r.Proof.Index < 0 {
+		return nil, errors.New("reading receipt: it lacks the proof, or the proof its index")
 	}
 	return &r, nil
 }

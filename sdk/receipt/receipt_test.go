@@ -5,7 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/bits"
+	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +66,7 @@ func (u uniform) read(ids []audit.TileID) (tiles [][]byte, err error) {
 func issue(t *testing.T, by *audit.Signer, index, size int64) *Receipt {
 	t.Helper()
 	promise := expect.Value(by.SignPromise(audit.Promise{Chain: 3, Index: index, Leaf: log.leaf, Until: at}))(t)
-	r := &Receipt{Format: Format, Record: NewRecord(nonce, record), Activation: bytes.Repeat([]byte{5}, 32),
+	r := &Receipt{Format: Format, Record: NewRecord(nonce, record), Activation: bytes.Repeat([]byte{0xab}, 32),
 		Promise: promise}
 	if size == 0 {
 		return r
@@ -156,9 +160,39 @@ func TestAlteredReceipts(t *testing.T) {
 		expect.Failure(t, expect.ErrorOf(r.Verify(signer.Public)), "%s: not found", name)
 	}
 	expect.NoError(t, expect.ErrorOf(fresh().Verify(signer.Public)))
-	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`,
-		`{"format":"` + Format + `","record":{"score":99,"Score":7}}`, `{"format":"","format":"` + Format + `"}`} {
+	for _, text := range []string{"", "{}", `{"format":"x"}`,
+		`{"format":"` + Format + `","record":{"nonce":"x"},"proof":null}`,
+		`{"format":"` + Format + `","record":{"score":99,"Score":7},"proof":null}`,
+		`{"format":"","format":"` + Format + `","proof":null}`} {
 		expect.Failure(t, expect.ErrorOf(Parse([]byte(text))), "%q was read", text)
+	}
+}
+
+// This verifier and the one in Python refuse the same, and the one in Python says which file is wrong.
+func TestVerifiersAgree(t *testing.T) {
+	t.Parallel()
+	python, dir := expect.Program(t, "python3", "python3"), t.TempDir()
+	_, text := again(t, issue(t, signer, 5, 8))
+	expect.NoError(t, os.WriteFile(dir+"/keys", []byte(signer.TreeKey(3)), 0o600))
+	args := []string{"../../examples/verify-python/verify.py", "receipt", "--key", dir + "/keys"}
+	for _, change := range [][2]string{{`^.*`, strings.Repeat("[", 200_000)},
+		{`"format"`, `"verdict":"allow","format"`}, {`"kind"`, `"note":"x","kind"`}, {`"index"`, `"size":8,"index"`},
+		{`"abab`, `"ABab`}, {`"abab`, `"no`}, {`"promise"`, `"keys":{},"promise"`}, {`,"proof".*`, `}`},
+		{`\\n"}}`, "\\n\u2014 x y\\n\"}}"}, {`"chk`, "\"\xffchk"}, {`"hashes":"`, `"hashes":"é`},
+		{`$`, "\n"}} { // the last one is right
+		altered := regexp.MustCompile(change[0]).ReplaceAll(text, []byte(change[1]))
+		file := fmt.Sprintf("%s/%d.json", dir, len(args))
+		expect.NoError(t, os.WriteFile(file, altered, 0o600))
+		r, err := Parse(altered)
+		if err == nil {
+			_, err = r.Verify(signer.Public)
+		}
+		expect.Equal(t, change[0]+" is valid", err == nil, change[0] == "$")
+		args = append(args, file)
+	}
+	out, _ := exec.CommandContext(t.Context(), python, args...).CombinedOutput()
+	for i, line := range strings.SplitAfter(string(out), "\n")[:len(args)-4] {
+		expect.Equal(t, line+": it names the file", strings.HasPrefix(line, args[i+4]+": "), i < len(args)-5)
 	}
 }
 

@@ -70,7 +70,7 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 			args...)...)
 	}
 	text = verify(result.Receipt)
-	hosttest.Has(t, text, result.Ref, "not proved yet")
+	hosttest.Has(t, text, result.Ref, "under lineup revision ", "not proved yet")
 	var proved []byte
 	expect.Until(t, "the receipt has a proof", func() bool {
 		status, text := hosttest.Send(t, host, key, "GET", "/api/receipts/"+result.Ref, "")
