@@ -327,6 +327,8 @@ func TestTemplatesAreCopied(t *testing.T) {
 		for _, file := range files {
 			text := expect.Value(os.ReadFile(file))(t)
 			expect.That(t, !bytes.Contains(text, []byte("my-layer")), "%s contains the template's name", file)
+			expect.That(t, filepath.Base(file) != ".gitignore" || bytes.Contains(text, []byte("*.key\n")),
+				"%s: a publisher's key would be committed", file)
 		}
 		got, err := project.LanguageOf(folder)
 		expect.That(t, got == language && err == nil, "the language is %q, %v, want %q", got, err, language)
