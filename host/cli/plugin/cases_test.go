@@ -146,9 +146,16 @@ func TestPluginMistakes(t *testing.T) {
 	}
 	for _, command := range []string{"build", "test", "push"} {
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", command, folder),
-			`the manifest names the fact "rdap.agedays", which does not exist: is it rdap.age_days?`,
-			`the case "a new domain" names the fact "rdap.agedays"`)
+			`the manifest names the fact "rdap.agedays", which does not exist: is it rdap.age_days?`)
 	}
+	for _, file := range []string{"manifest.json", "cases.jsonl"} {
+		hosttest.ReplaceIn(t, filepath.Join(folder, file), "rdap.agedays", "rdap.age_days")
+	}
+	hosttest.ReplaceIn(t, filepath.Join(folder, "cases.jsonl"), `"3"}`, `"3 days"}`)
+	hosttest.ReplaceIn(t, filepath.Join(folder, "cases.jsonl"), `"0"}`, `"-3", "domain.registrable": "evil.com"}`)
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder),
+		`the case "a new domain" gives rdap.age_days the impossible value "3 days"`, `the impossible value "-3"`,
+		`"a long number in a new domain" gives domain.registrable, which hosts read from the value`)
 }
 
 // TestLayerTextsAreOneLine checks that what a layer logs cannot control the author's terminal.

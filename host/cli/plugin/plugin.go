@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 
+	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup/rehearsal"
@@ -110,32 +112,40 @@ func authorSandbox(t *terminal.Terminal) *sandbox.Sandbox {
 	return sandbox.New(cfg)
 }
 
-// factName matches the names of facts in the constants of the SDK.
-var factName = regexp.MustCompile(`Fact = "([a-z0-9_.]+)"`)
+// factName matches the constants of the SDK with the kinds and names of facts.
+var factName = regexp.MustCompile(`(\w+)Fact = "([a-z0-9_.]+)"`)
 
-// knowsFacts returns an error if a manifest or a case names a fact that does not exist: it would always be absent.
+// factValue matches, by kind, what facts can be if they are present. Those of other kinds can be any text.
+var factValue = map[string]*regexp.Regexp{"Number": regexp.MustCompile(`^(0|[1-9]\d{0,8})?$`),
+	"YesNo": regexp.MustCompile(`^(yes|no)?$`)}
+
+// knowsFacts returns an error if a manifest names a fact that does not exist, which would always be absent, or a case
+// gives one that no host can give.
 func knowsFacts(m registry.Module) error {
 	constants, err := fs.ReadFile(sdk.Source, "facts.go")
 	if err != nil {
 		return err
 	}
-	var known []string
-	for _, match := range factName.FindAllSubmatch(constants, -1) {
-		known = append(known, string(match[1]))
+	kinds := map[string]string{} // by name
+	for _, match := range factName.FindAllStringSubmatch(string(constants), -1) {
+		kinds[match[2]] = match[1]
 	}
-	cases, err := m.Cases()
-	check := func(where, name string) {
-		if !strings.HasPrefix(name, "config.") && !slices.Contains(known, name) {
-			err = errors.Join(err, fmt.Errorf("%s names the fact %q, which does not exist%s", where, name,
-				suggest.Word(name, known)))
+	cases, err := m.Cases() // with facts of the manifest alone
+	bad := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf(format, args...)) }
+	for _, name := range m.Manifest.Facts {
+		if kinds[name] == "" && !strings.HasPrefix(name, "config.") {
+			bad("the manifest names the fact %q, which does not exist%s", name,
+				suggest.Word(name, slices.Sorted(maps.Keys(kinds))))
 		}
 	}
-	for _, name := range m.Manifest.Facts {
-		check("the manifest", name)
-	}
 	for _, c := range cases {
-		for name := range c.Facts {
-			check(fmt.Sprintf("the case %q", c.Name), name)
+		for name, value := range c.Facts {
+			if values := factValue[kinds[name]]; values != nil && !values.MatchString(value) {
+				bad("the case %q gives %s the impossible value %q", c.Name, name, value)
+			}
+			if slices.ContainsFunc(entity.FactTable(), func(f entity.Fact) bool { return f.Name == name }) {
+				bad("the case %q gives %s, which hosts read from the value", c.Name, name)
+			}
 		}
 	}
 	return err
