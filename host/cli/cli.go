@@ -77,7 +77,11 @@ type exitCode int
 // Run executes a command line and returns the exit code: 0 for success, 1 for an error, 2 for a command line that
 // cannot be parsed.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup ignores it
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(ctx, ends...)
 	defer stop()
 	defer func() {
 		if r := recover(); r != nil {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"assay/host/hosttest"
@@ -318,7 +319,7 @@ func TestPluginWatch(t *testing.T) {
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 9", "MIN_DIGITS = ")
 	until("assay: building layer: running clang: ")
 	until("-- ")
-	interrupt()
+	interrupt(syscall.SIGINT)
 }
 
 // TestTemplatesAreCopied: no file has the template's name, and all languages have the same ones besides the source.

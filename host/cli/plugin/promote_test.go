@@ -220,7 +220,7 @@ func TestPluginDev(t *testing.T) {
 	second := until("In shadow: watched@0.1.0+dev.")
 	expect.That(t, second != first, "again %s", second)
 	until("-- ")
-	all := interrupt()
+	all := interrupt(syscall.SIGHUP) // the terminal was closed
 	hosttest.Has(t, all, "Taking watched@0.1.0+dev.")
 	expect.Equal(t, "the layer in shadow afterwards", inShadow(), nil)
 	expect.That(t, !strings.Contains(all, "garden"), "it shows values of checks:\n%s", all)
@@ -231,7 +231,7 @@ func TestPluginDev(t *testing.T) {
 	until(`{"event":"shadow","plugin":"watched@0.1.0+dev.`)
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"garden47110.example"}`)
 	until(`{"event":"traffic","traffic":{"checks":1,"left_out":0,"signals":{"watched:name:digits":1},"flips":[`)
-	hosttest.Has(t, interrupt(), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
+	hosttest.Has(t, interrupt(syscall.SIGINT), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
 	said := hosttest.Output(t, dir, database, "lineup", "show", "--history")
 	expect.That(t, strings.Count(said, "a trial") == 2, "the reason is not that of both changes:\n%s", said)
 	_, err := store.Plugin(t.Context(), "watched", "0.1.0") // each had a version of its own
@@ -239,13 +239,13 @@ func TestPluginDev(t *testing.T) {
 	live, _ := hosttest.NewLayer(t, "graph", project.C)
 	until, interrupt = session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", live, "--json"))
 	until(`{"event":"skipped","reason":"graph@`)
-	if all := interrupt(); strings.Contains(all, `"event":"shadow"`) {
+	if all := interrupt(syscall.SIGINT); strings.Contains(all, `"event":"shadow"`) {
 		t.Errorf("a layer that is live is put in shadow:\n%s", all)
 	}
 }
 
 // session starts a command that goes on until interrupt. until reads its output up to a line with a text.
-func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, interrupt func() string) {
+func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, interrupt func(syscall.Signal) string) {
 	t.Helper()
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
@@ -269,9 +269,9 @@ func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, inter
 		t.Fatalf("the output ended before %q:\n%s", text, &all)
 		return ""
 	}
-	return until, func() string {
+	return until, func(by syscall.Signal) string {
 		t.Helper()
-		expect.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		expect.NoError(t, cmd.Process.Signal(by))
 		for lines.Scan() {
 			all.WriteString(lines.Text() + "\n")
 		}
