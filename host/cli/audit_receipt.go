@@ -102,7 +102,7 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	return r.Compare(key, string(checkpoint), read, time.Now())
 }
 
-// fetch returns the first bytes, up to a limit, of the response from a URL.
+// fetch returns the response from a URL, of at most limit bytes.
 func fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -112,9 +112,12 @@ func fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, limit))
-	if response.StatusCode != http.StatusOK {
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	switch {
+	case response.StatusCode != http.StatusOK:
 		err = fmt.Errorf("%s answers with status %d", url, response.StatusCode)
+	case int64(len(content)) > limit:
+		err = fmt.Errorf("%s answers with more than %d bytes", url, limit)
 	}
 	return content, errors.Join(err, response.Body.Close())
 }

@@ -384,3 +384,18 @@ func TestOldReceiptAfterRotation(t *testing.T) {
 	_, err = compareReceipt(t.Context(), r, thief.Public, 0, log.URL)
 	expect.ErrorText(t, "a log with other keys than those kept", err, "two statements about key 2")
 }
+
+// What is longer than the limit is refused, not cut: a cut text would get a valid signature.
+func TestLimitedInputs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	hosttest.Output(t, file, "", "secret", "key", file)
+	sign := hosttest.Command(t.Context(), file, "", "secret", "sign", file)
+	sign.Stdin = strings.NewReader("assay/" + strings.Repeat("x", maxSignedText))
+	out, err := sign.CombinedOutput()
+	expect.That(t, err != nil && strings.Contains(string(out), "longer than 64 KiB"), "signed: %v, %s", err, out)
+	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "12345") }))
+	t.Cleanup(log.Close)
+	expect.NoError(t, expect.ErrorOf(fetch(t.Context(), log.URL, 5)))
+	expect.ErrorText(t, "a long answer", expect.ErrorOf(fetch(t.Context(), log.URL, 4)), "more than 4 bytes")
+}

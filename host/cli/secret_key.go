@@ -53,12 +53,12 @@ func (cmd *secretSignCmd) Run(t *terminal.Terminal) error {
 	if err != nil {
 		return err
 	}
-	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxSignedText))
+	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxSignedText+1))
 	if err != nil {
 		return err
 	}
-	if !audit.IsForCheckpointKey(text) {
-		return errors.New("the text is not a checkpoint, an anchor or a statement about a key")
+	if len(text) > maxSignedText || !audit.IsForCheckpointKey(text) {
+		return errors.New("the text is not a checkpoint, an anchor or a statement about a key, or longer than 64 KiB")
 	}
 	signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), text)
 	t.Printf("%s\n", base64.StdEncoding.EncodeToString(signature))
