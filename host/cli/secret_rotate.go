@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -104,13 +103,11 @@ func announce(ctx context.Context, s *store.Store, key ed25519.PublicKey, uses a
 	return s.KeepKeyStatement(ctx, number, statement)
 }
 
-// addTrustLine adds a line to the trust file unless it is there, and keeps the file's permissions.
+// addTrustLine adds a line to the trust file unless it is there.
 func addTrustLine(file, line string) error {
 	text, err := os.ReadFile(file)
-	before, missing := os.Stat(file)
-	if err = cmp.Or(err, missing); err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
+	if err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
 		return err
 	}
-	err = keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
-	return cmp.Or(err, os.Chmod(file, before.Mode()))
+	return keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
 }

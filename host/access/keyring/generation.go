@@ -223,7 +223,7 @@ func edit(path string, change func([]line) ([]line, error)) (err error) {
 	return ReplaceFile(path, []byte(b.String()))
 }
 
-// ReplaceFile atomically and durably replaces a file with one that only its owner can read.
+// ReplaceFile atomically and durably replaces a file, which keeps its mode.
 func ReplaceFile(path string, text []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

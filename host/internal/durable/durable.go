@@ -11,9 +11,9 @@ import (
 	"assay/registry/fault"
 )
 
-// WriteFile replaces a file with one that only its owner can read. When it returns, the content and the name are on
-// disk. After a crash before that, the file has the old content or the new one. The file keeps its owner, so that a
-// command run once as root does not lock out the user who runs the host.
+// WriteFile replaces a file, or creates one that only its owner can read. When it returns, the content and the name are
+// on disk. After a crash before that, the file has the old content or the new one. The file keeps its owner and mode,
+// so that a command run once as root does not lock out the user who runs the host.
 func WriteFile(path string, content []byte) error {
 	return write(path, content, os.Rename)
 }
@@ -37,9 +37,12 @@ func write(path string, content []byte, put func(from, to string) error) (err er
 		return err
 	}
 	defer os.Remove(f.Name()) // the temporary name, unless it is renamed
-	if before, missing := os.Stat(path); missing == nil && os.Geteuid() == 0 {
-		owner := before.Sys().(*syscall.Stat_t)
-		err = f.Chown(int(owner.Uid), int(owner.Gid))
+	if before, missing := os.Stat(path); missing == nil {
+		owner, mode := before.Sys().(*syscall.Stat_t), before.Mode().Perm()
+		if err = f.Chown(int(owner.Uid), int(owner.Gid)); err != nil && os.Geteuid() != 0 {
+			err, mode = nil, mode&^0o070 // that of another group
+		}
+		err = errors.Join(err, f.Chmod(mode))
 	}
 	_, writeErr := f.Write(content)
 	if err := errors.Join(err, writeErr, f.Sync(), f.Close()); err != nil {

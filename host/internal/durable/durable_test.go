@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,6 +20,8 @@ func TestWriteFile(t *testing.T) {
 	}
 	info, err := os.Stat(path)
 	expect.That(t, err == nil && info.Mode() == 0o600, "the file's mode is %v, %v", info.Mode(), err)
+	expect.NoError(t, errors.Join(os.Chmod(path, 0o644), WriteFile(path, []byte("third"))))
+	expect.Equal(t, "the mode that the file had", expect.Value(os.Stat(path))(t).Mode(), 0o644)
 
 	// A file that cannot be replaced stays as it was, and leaves no other one.
 	path = filepath.Join(dir, "folder")
