@@ -193,17 +193,16 @@ func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
 	return manifests
 }
 
-// CheckConstraints returns an error with the constraints that the lineup breaks. For one type, layer and band, it has
-// only the worst constraint and the number of broken ones.
+// CheckConstraints returns an error with the constraints that the lineup breaks. Of those of one type, layer
+// and band, and to one side of it, it has only the worst one and their number.
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
-	type kind struct{ entityType, layer, band string }
-	var kinds []kind
-	worst, count := map[kind]Constraint{}, map[kind]int{}
+	var kinds []string
+	worst, count := map[string]Constraint{}, map[string]int{} // by kind
 	for _, c := range Constraints(l, manifests) {
 		if c.Slack() >= 0 {
 			continue
 		}
-		k := kind{c.Type, c.Layer, c.Band}
+		k := fmt.Sprintf("%s %s %s %t", c.Type, c.Layer, c.Band, c.Below)
 		if count[k] == 0 {
 			kinds = append(kinds, k)
 		}
@@ -218,7 +217,7 @@ func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	for i, k := range kinds {
 		lines[i] = worst[k].String()
 		if count[k] > 1 {
-			lines[i] += fmt.Sprintf("; signals of the layer that fall short: %d", count[k])
+			lines[i] += fmt.Sprintf("; signals of the layer that break this rule: %d", count[k])
 		}
 	}
 	return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s", strings.Join(lines, "\n"))

@@ -178,13 +178,18 @@ func TestCheckConstraints(t *testing.T) {
 		"suffices is 10.32\n" +
 		"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style layers and " +
 		"all clearing layers the log-odds are 1.00 (a score of 73), and block begins at 2.14; the smallest weight of " +
-		"lists@1.0.0 that suffices is 10.32; signals of the layer that fall short: 3\n" +
+		"lists@1.0.0 that suffices is 10.32; signals of the layer that break this rule: 3\n" +
 		"email: style must not block alone, but with the highest scores of all style layers the log-odds are 4.00 (a " +
 		"score of 98), and block begins at 2.14\n" +
 		"email: lists:seen:old of lists@1.0.0 warrants review, but with neutral style the log-odds are 4.77 (a score " +
 		"of 99), and block begins at 2.14; no weight of lists@1.0.0 suffices: it would have to be at least 6.15 and " +
 		"at most 4.04"
 	expect.That(t, err != nil && err.Error() == want, "got %v\nwant %s", err, want)
+
+	l.Bias, manifests[0].Signals[4].Points = registry.ForAll(-2.5), 60 // old is too strong, and often too weak
+	err = l.CheckConstraints(manifests)
+	expect.That(t, err != nil && strings.Count(err.Error(), "\n") == 4 && !strings.Contains(err.Error(), "break this"),
+		"too strong and too weak together: %v", err)
 }
 
 // fit returns a lineup that may be put in force, of a required layer and one with a setting, and its manifests.
