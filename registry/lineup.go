@@ -173,10 +173,7 @@ func (l LineupDocument) Validate() error {
 			bad("isolation of %s is %q, which is neither call nor shared", item.Layer, item.Isolation)
 		}
 	}
-	if repeated, ok := firstRepeated(names); ok {
-		bad("layer %s is listed twice", repeated)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, distinct("layers", names))...)
 }
 
 var digestPattern = regexp.MustCompile("^sha256:[0-9a-f]{64}$")

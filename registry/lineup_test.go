@@ -88,7 +88,7 @@ func TestLineupFields(t *testing.T) {
 		{"no version", "layers", layers(item("domain", 1)), `layer "domain"`},
 		{"name with a path", "layers", layers(item("../domain@1.0.0", 1)), `layer "../domain@1.0.0"`},
 		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)),
-			"layer domain is listed twice"},
+			`layers contains "domain" twice`},
 		{"config of another kind", "layers",
 			layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}),
 			`field "domain@1.0.0: config.floor" has a value of the wrong kind`},

@@ -176,16 +176,10 @@ func (m Manifest) validate() error {
 			bad("entities contains %q, which is not domain, email, phone or iban%s", e, suggest.Word(e, entityTypes))
 		}
 	}
-	if repeated, ok := firstRepeated(m.Entities); ok {
-		bad("entities contains %q twice", repeated) // the layer would score twice
-	}
 	for _, f := range m.Facts {
 		if len(f) > sdk.MaxFactName || !factPattern.MatchString(f) {
 			bad("facts contains %q, which is not a dotted name such as domain.ascii", f)
 		}
-	}
-	if repeated, ok := firstRepeated(m.Facts); ok {
-		bad("facts contains %q twice", repeated)
 	}
 	codes := make([]string, len(m.Signals))
 	for i, s := range m.Signals {
@@ -199,10 +193,8 @@ func (m Manifest) validate() error {
 		if err := sdk.ValidText(s.Text); err != nil {
 			bad("signals: %s: %w", s.Code, err)
 		}
-		if s.Remedy != "" {
-			if err := sdk.ValidText(s.Remedy); err != nil {
-				bad("signals: %s: remedy: %w", s.Code, err)
-			}
+		if err := sdk.ValidText(s.Remedy); err != nil && s.Remedy != "" {
+			bad("signals: %s: remedy: %w", s.Code, err)
 		}
 		if len(s.YieldsTo) > maxYieldsTo {
 			bad("signals: %s: yields_to has %d entries, more than %d", s.Code, len(s.YieldsTo), maxYieldsTo)
@@ -217,18 +209,14 @@ func (m Manifest) validate() error {
 			bad("signals: %s: %w", s.Code, err)
 		}
 	}
-	if repeated, ok := firstRepeated(codes); ok {
-		bad("signals contains %q twice", repeated)
-	}
+	errs = append(errs, distinct("entities", m.Entities), // else the layer would score twice
+		distinct("facts", m.Facts), distinct("signals", codes), distinct("threats", m.Threats))
 	if err := m.validRange(); err != nil {
 		bad("%w", err)
 	} else if m.Blocks != nil {
 		if err := m.Blocks.Validate(m); err != nil {
 			bad("%w", err)
 		}
-	}
-	if repeated, ok := firstRepeated(m.Threats); ok {
-		bad("threats contains %q twice", repeated)
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
@@ -298,15 +286,16 @@ func validWeight(w float64) error {
 	return nil
 }
 
-func firstRepeated[T comparable](names []T) (name T, repeated bool) {
+// distinct returns an error if a list contains a name twice.
+func distinct[T ~string](list string, names []T) error {
 	seen := map[T]bool{}
 	for _, n := range names {
 		if seen[n] {
-			return n, true
+			return fmt.Errorf("%s contains %q twice", list, n)
 		}
 		seen[n] = true
 	}
-	return name, false
+	return nil
 }
 
 // decodeStrict decodes one JSON document of at most limit bytes as I-JSON (RFC 7493): no duplicate names, exact case,
