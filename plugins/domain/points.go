@@ -374,7 +374,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f.set(codeAddressInside, blockPoints)
 	case m.Kind() <= brand.Word && len(m.Key) >= coinedLetters && m.fillsAddress(0, len(m.label)):
 		f.set(codeMissingDot, blockPoints)
-	case m.Kind() == brand.Coined && strong && m.delimited,
+	case (m.Kind() == brand.Coined && m.delimited || m.Kind() != brand.Site && m.isWholeLabel()) && strong,
 		m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
 			!wordlist.Has(namedInHosts, m.Key) && m.RelationTo(&h.Host) == brand.Unrelated:
 		f.set(codeSubdomain, reviewPoints)
