@@ -54,13 +54,13 @@ func FindSource(dir string, cache *sealed.Folder, log *slog.Logger) (Source, err
 
 // Plugins lists the folders under plugins/ that contain a manifest, sorted.
 func (s Source) Plugins() ([]string, error) {
-	manifests, err := filepath.Glob(filepath.Join(s.Root, "plugins", "*", "manifest.json"))
+	manifests, err := fs.Glob(os.DirFS(s.Root), "plugins/*/manifest.json") // Root may look like a pattern
 	if err != nil {
 		return nil, fmt.Errorf("listing plugins: %w", err)
 	}
 	dirs := make([]string, len(manifests))
 	for i, m := range manifests {
-		dirs[i] = filepath.Dir(m)
+		dirs[i] = filepath.Join(s.Root, filepath.Dir(m))
 	}
 	return dirs, nil
 }

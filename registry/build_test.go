@@ -40,7 +40,7 @@ func main() {}
 // checkout creates a small repository: this SDK, one plugin, and a folder that plugins share.
 func checkout(t *testing.T) registry.Source {
 	t.Helper()
-	root := t.TempDir()
+	root := filepath.Join(t.TempDir(), "a[1]") // nothing may take a path for a pattern
 	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
 	put(t, root, "go.sum", "")
 	put(t, root, "plugins/tiny/main.go", pluginSource)

@@ -29,11 +29,17 @@ const (
 )
 
 // Files returns the paths of the directory's files, in order of their time.
-func (d CheckpointDir) Files() ([]string, error) {
-	if d == "" {
+func (d CheckpointDir) Files() (files []string, err error) {
+	entries, err := os.ReadDir(string(d)) // Glob would take a path for a pattern, and an unreadable folder for empty
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	return filepath.Glob(filepath.Join(string(d), "*.txt"))
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".txt") {
+			files = append(files, filepath.Join(string(d), e.Name()))
+		}
+	}
+	return files, err
 }
 
 // Append adds signed checkpoints or anchors to this hour's file and syncs it to disk.

@@ -291,13 +291,15 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 4, "restored from the database %+v", c)
 	c = ReadCheckpoints([]string{"missing"}, k.Signer.Public)
 	expect.That(t, len(c.Damaged) == 1, "a missing file is read as %+v", c)
+	_, err := CheckpointDir(expect.Value(k.Dir.Files())(t)[0]).Files()
+	expect.That(t, err != nil, "a folder that cannot be read counts as empty")
 }
 
 // Files of hours become files of days with a checkpoint an hour. Anchors are kept.
 func TestCheckpointFilesAreThinned(t *testing.T) {
 	t.Parallel()
 	signer := audit.NewSigner(audit.KeyName, storetest.Ring.SignSeed)
-	dir := CheckpointDir(t.TempDir())
+	dir := CheckpointDir(filepath.Join(t.TempDir(), `d[1]*\?`))
 	tree := func(chain int, size int64) string {
 		return expect.Value(signer.SignTree(audit.TreeHead{Chain: chain, Size: size}))(t)
 	}

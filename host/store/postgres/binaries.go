@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,7 +80,7 @@ func (s search) candidates(ctx context.Context) (dirs []string) {
 		folders = append(filepath.SplitList(os.Getenv("PATH")), packageFolders()...)
 	}
 	if s.cache != "" {
-		folders = append(slices.Clip(folders), newestFirst(filepath.Join(s.cache, "[0-9]*", "bin"))...)
+		folders = append(slices.Clip(folders), newestFirst(s.cache, "[0-9]*/bin")...)
 	}
 	for _, folder := range folders {
 		// A relative entry of PATH would depend on where the host was started.
@@ -97,24 +98,21 @@ func (s search) candidates(ctx context.Context) (dirs []string) {
 
 // usable reports whether the account can run all programs in dir.
 func (s search) usable(ctx context.Context, dir string) bool {
-	for _, program := range programs {
-		if !s.account.executes(ctx, filepath.Join(dir, program)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(programs, func(program string) bool {
+		return !s.account.executes(ctx, filepath.Join(dir, program))
+	})
 }
 
 // packageFolders lists where packages install Postgres without linking it onto PATH.
 func packageFolders() (dirs []string) {
 	for _, pattern := range []string{
-		"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
-		"/usr/pgsql-*/bin",                  // the Postgres project's packages for Red Hat
-		"/opt/homebrew/opt/postgresql*/bin", // Homebrew on Apple silicon
-		"/usr/local/opt/postgresql*/bin",    // Homebrew on Intel
-		"/usr/local/pgsql/bin",              // make install
+		"usr/lib/postgresql/*/bin",         // Debian, Ubuntu
+		"usr/pgsql-*/bin",                  // the Postgres project's packages for Red Hat
+		"opt/homebrew/opt/postgresql*/bin", // Homebrew on Apple silicon
+		"usr/local/opt/postgresql*/bin",    // Homebrew on Intel
+		"usr/local/pgsql/bin",              // make install
 	} {
-		dirs = append(dirs, newestFirst(pattern)...)
+		dirs = append(dirs, newestFirst("/", pattern)...)
 	}
 	return dirs
 }
@@ -122,10 +120,12 @@ func packageFolders() (dirs []string) {
 // versionInPath matches the first number of the last path element that has one.
 var versionInPath = regexp.MustCompile(`(\d+)[\d.]*\D*$`)
 
-// newestFirst lists the paths that match the pattern, the highest version first.
-func newestFirst(pattern string) []string {
-	// Glob fails only on a malformed pattern, and the patterns are constants apart from the cache's folder.
-	dirs, _ := filepath.Glob(pattern)
+// newestFirst lists the paths under root that match the pattern, the highest version first.
+func newestFirst(root, pattern string) []string {
+	dirs, _ := fs.Glob(os.DirFS(root), pattern) // fails only on a malformed pattern
+	for i := range dirs {
+		dirs[i] = filepath.Join(root, dirs[i])
+	}
 	version := func(dir string) int {
 		if match := versionInPath.FindStringSubmatch(dir); match != nil {
 			n, _ := strconv.Atoi(match[1])

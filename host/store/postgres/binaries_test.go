@@ -111,13 +111,13 @@ func TestBinariesAreReachable(t *testing.T) {
 
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
-	root := filepath.Join(t.TempDir(), "opt")
+	root := filepath.Join(t.TempDir(), "opt[1]")
 	want := []string{"postgresql@100", "postgresql@17", "postgresql@16", "postgresql@9.6", "postgresql"}
 	for _, version := range slices.Sorted(slices.Values(want)) {
 		expect.NoError(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o755))
 	}
 	var got []string
-	for _, dir := range newestFirst(filepath.Join(root, "postgresql*", "bin")) {
+	for _, dir := range newestFirst(root, "postgresql*/bin") {
 		got = append(got, filepath.Base(filepath.Dir(dir)))
 	}
 	expect.NoDiff(t, "order", want, got)
