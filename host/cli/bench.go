@@ -33,6 +33,17 @@ type benchCmd struct {
 	keys []string // of the accounts
 }
 
+// Validate checks the flags. Kong calls it.
+func (cmd *benchCmd) Validate() error {
+	for name, n := range map[string]int{"seconds": cmd.Seconds, "connections": cmd.Connections,
+		"accounts": cmd.Accounts, "rate": cmd.Rate} {
+		if n < 1 || n > 1e6 {
+			return fmt.Errorf("--%s must be from 1 to 1000000", name)
+		}
+	}
+	return nil
+}
+
 // benchReport is the JSON output of `assay bench`.
 type benchReport struct {
 	Batched   bench.Figures `json:"batched"`    // up to 256 checks per transaction
@@ -66,12 +77,13 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 	if err != nil {
 		return err
 	}
-	return errors.Join(cmd.run(ctx, dir, b, t), b.Close())
+	defer func() { err = errors.Join(err, b.Close()) }() // also after a panic: it ends Postgres
+	return cmd.run(ctx, dir, b, t)
 }
 
 // run measures hosts on the database of a backend.
 func (cmd *benchCmd) run(ctx context.Context, dir string, b *installation.Backend, t *terminal.Terminal) error {
-	for range max(1, cmd.Accounts) {
+	for range cmd.Accounts {
 		issued, err := installation.IssueKey(ctx, b.Store, installation.Unlimited(), "bench")
 		if err != nil {
 			return err
@@ -174,7 +186,7 @@ func (cmd *benchCmd) overload(ctx context.Context, dir string, t *terminal.Termi
 		if r.Capacity, err = cmd.saturate(ctx, h.url); err != nil {
 			return err
 		}
-		r.Offered = int(2 * r.Capacity.PerSecond)
+		r.Offered = max(1, int(2*r.Capacity.PerSecond))
 		t.Stage(fmt.Sprintf("measuring: %d requests per second", r.Offered))
 		r.Overload, err = bench.Offer(ctx, cmd.target(h.url), r.Offered, cmd.duration())
 		return err
@@ -216,8 +228,8 @@ func benchEnv(env []string) []string {
 	return append(own, "ASSAY_CONFIG=", "ASSAY_DRAIN=0s", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
 }
 
-// withHost starts a host in a process of its own, calls fn with it, and stops it.
-func withHost(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) error {
+// withHost starts a host in a process of its own, calls fn with it, and stops it, also after a panic.
+func withHost(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -235,6 +247,7 @@ func withHost(ctx context.Context, dir string, fn func(h benchHost) error, flags
 	if err := host.Start(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, host.Process.Signal(syscall.SIGTERM), host.Wait()) }()
 	lines, h := bufio.NewScanner(out), benchHost{pid: host.Process.Pid}
 	if h.url, err = server.ReadURL(lines, server.Greeting); err == nil {
 		h.admin, err = server.ReadURL(lines, server.AdminGreeting)
@@ -242,6 +255,5 @@ func withHost(ctx context.Context, dir string, fn func(h benchHost) error, flags
 	if err == nil {
 		err = fn(h)
 	}
-	err = errors.Join(err, host.Process.Signal(syscall.SIGTERM))
-	return errors.Join(err, host.Wait())
+	return err
 }

@@ -145,8 +145,11 @@ func TestInvalidCommands(t *testing.T) {
 		"webhooks resend --account a --since=-1h":                          "is neither",
 		"webhooks list --webhook-allow 10.0.0.0/33":                        `"10.0.0.0/33" is neither`,
 		"webhooks set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
-		"eval":       "expected files",
-		"lineup fit": "expected files",
+		"bench --rate 0":          "--rate must be from 1 to 1000000",
+		"bench --seconds 1000001": "--seconds must be from 1 to 1000000",
+		"bench --connections=-1":  "--connections must be from 1 to 1000000",
+		"eval":                    "expected files",
+		"lineup fit":              "expected files",
 	} {
 		var out bytes.Buffer
 		code := Run(t.Context(), strings.Fields(line), &out, &out)
