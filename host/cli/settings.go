@@ -180,46 +180,31 @@ func decode(f *kong.Flag, text string) (reflect.Value, error) {
 	return value, fault.Wrap(err, "%s", f.Envs[0])
 }
 
-// accessKey matches a label of a zone that is a subscriber's key.
-var accessKey = regexp.MustCompile(`[a-z0-9]{20,}\.`)
+// These match secret parts of values, with the name before a password as $1. They match more rather than less.
+var (
+	accessKey         = regexp.MustCompile(`(?i)[a-z0-9]{20,}`) // a label of a zone that is a subscriber's key
+	userPassword      = regexp.MustCompile(`(?s)(://[^:]*):.*@`)
+	passwordParameter = regexp.MustCompile(`(?i)([?&][^=&]*pass[^=&]*=)[^&]*`)
+	beginsURL         = regexp.MustCompile(`^(\w+://|off$)`)
+)
 
 // hide returns the value of a setting without its secret part: all of it, a key in it, or a URL's password.
 func hide(f *kong.Flag, value string) string {
 	switch {
-	case f.Target.Kind() == reflect.Map: // of links, which are public
+	case value == "" || f.Target.Kind() == reflect.Map: // of links, which are public
 		return value
-	case value == "" || !f.Tag.Has("secret"):
-		return hidePassword(value)
 	case f.Tag.Get("secret") == "label":
-		return accessKey.ReplaceAllString(value, "***.")
-	default:
+		return accessKey.ReplaceAllString(value, "***")
+	case f.Tag.Has("secret") || f.PlaceHolder == "URL" && !beginsURL.MatchString(value): // it may be anywhere
 		return "set"
+	default:
+		return hidePassword(value)
 	}
 }
 
-// hidePassword hides the password in a URL. If in doubt, it hides more.
+// hidePassword hides the password in a URL.
 func hidePassword(value string) string {
-	const hidden = "***"
-	scheme, rest, found := strings.Cut(value, "://")
-	if !found {
-		return value
-	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		if user, _, found := strings.Cut(rest[:at], ":"); found {
-			rest = user + ":" + hidden + rest[at:]
-		}
-	}
-	address, query, found := strings.Cut(rest, "?")
-	if !found {
-		return scheme + "://" + address
-	}
-	parameters := strings.Split(query, "&")
-	for i, p := range parameters {
-		if name, _, _ := strings.Cut(p, "="); strings.Contains(strings.ToLower(name), "password") {
-			parameters[i] = name + "=" + hidden
-		}
-	}
-	return scheme + "://" + address + "?" + strings.Join(parameters, "&")
+	return passwordParameter.ReplaceAllString(userPassword.ReplaceAllString(value, "$1:***@"), "$1***")
 }
 
 // suggestion names the setting that was probably meant, or where to find it.

@@ -112,7 +112,7 @@ func TestConfigurationFileErrors(t *testing.T) {
 		"witness": {"ASSAY_WITNESS=https://witness.example w+1\n",
 			":1: ASSAY_WITNESS: \"w+1\" is not the public key of a witness"},
 		"witness without a URL": {"ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
-			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
+			":1: ASSAY_WITNESS: a witness does not begin with a URL"},
 		"a witness twice": {"ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
 			hosttest.WitnessKey + "\n", ":1: ASSAY_WITNESS: two witnesses have the name w.example"},
 		"contact": {"ASSAY_SECURITY_CONTACT=me@x.example\n",
@@ -205,6 +205,12 @@ func TestConfigHidesSecrets(t *testing.T) {
 		"smtps://app:***@mail.example:465?from=assay%40example.com ",
 		" ***.zen.dq.spamhaus.net,domain:***.dbl.dq.spamhaus.net ")
 	expect.That(t, regexp.MustCompile(`ASSAY_STRIPE_KEY +set +environment`).FindString(out) != "", "printed\n%s", out)
+	out, errs, code = settingsCommand(t, []string{"ASSAY_DATABASE_URL=host=db user=x password='a://" + secret,
+		"ASSAY_DATABASE_DIRECT_URL=user:" + secret + "@h/db", "ASSAY_URL=https://user:" + secret + "@host/x",
+		"ASSAY_SMTP_URL=mail.example:587?user=x&pass=" + secret, "ASSAY_RDAP_URL=ftp://user:" + secret + "@host/",
+		"ASSAY_DNSBL=" + secret + ".zen.dq.spamhaus.net extra", "ASSAY_WITNESS=https://user:" + secret + "@host/"},
+		"config")
+	expect.That(t, !strings.Contains(out+errs, secret) && code == 1, "exit code %d, printed\n%s%s", code, out, errs)
 }
 
 // TestSecretsAreTagged checks that settings whose names say that they are secrets have the tag.

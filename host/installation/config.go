@@ -44,6 +44,7 @@ func (p Percent) String() string { return strconv.FormatFloat(100*float64(p), 'g
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
 // in host/cli/help_texts.go: the first sentence of each is its line in lists of settings. A group is the topic of a
 // setting and of those after it. Secrets are not shown; with "label", only the keys in a setting are hidden.
+// Errors do not quote settings that may hold a secret, such as a password in a URL.
 type Config struct {
 	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
@@ -129,7 +130,7 @@ func (c *Config) validateServing() error {
 	p.add(c.DataDir == "", "ASSAY_DATA_DIR: it must not be empty")
 	u, err := url.Parse(c.URL)
 	p.add(c.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
-		strings.Trim(u.Path, "/") != ""), "ASSAY_URL: %q is not of the form https://host", c.URL)
+		strings.Trim(u.Path, "/") != ""), "ASSAY_URL: it is not of the form https://host")
 	_, proxies := c.Proxies()
 	_, networks := c.WebhookNetworks()
 	_, rates := c.RateLimits()
@@ -220,7 +221,7 @@ func (c *Config) validateLookups() error {
 	}
 	u, err := url.Parse(c.RDAPURL)
 	p.add(c.RDAPURL != "" && c.RDAPURL != Off && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")),
-		"ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/", c.RDAPURL)
+		"ASSAY_RDAP_URL: it is neither off nor a URL such as https://rdap.example.net/")
 	_, err = c.blocklists()
 	return errors.Join(append(p, err)...)
 }

@@ -42,7 +42,7 @@ func ParseAddress(text string) (Address, error) {
 	prefix, key, _ := strings.Cut(strings.TrimSpace(text), " ")
 	u, err := url.Parse(prefix)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil {
-		return Address{}, fmt.Errorf("%q does not begin with a URL such as https://witness.example", text)
+		return Address{}, errors.New("a witness does not begin with a URL such as https://witness.example")
 	}
 	verifier, err := ParseVerifier(strings.TrimSpace(key))
 	return Address{prefix, verifier}, err

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -26,7 +27,7 @@ func ParseBlocklist(text string) (Blocklist, error) {
 	zone = strings.ToLower(strings.Trim(zone, "."))
 	if _, err := publicsuffix.EffectiveTLDPlusOne(zone); err != nil ||
 		strings.Trim(zone, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
-		return Blocklist{}, fmt.Errorf("%q is not a zone such as zen.spamhaus.org or domain:dbl.spamhaus.org", text)
+		return Blocklist{}, errors.New("a zone is not of the form zen.spamhaus.org or domain:dbl.spamhaus.org")
 	}
 	return Blocklist{Zone: zone, Domains: domains}, nil
 }
