@@ -129,8 +129,9 @@ func (c *Config) validateServing() error {
 	p.add(err != nil, "ASSAY_OPERATOR_TOKEN: %w", err)
 	p.add(c.DataDir == "", "ASSAY_DATA_DIR: it must not be empty")
 	u, err := url.Parse(c.URL)
-	p.add(c.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
-		strings.Trim(u.Path, "/") != ""), "ASSAY_URL: it is not of the form https://host")
+	p.add(c.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" ||
+		!strings.EqualFold(strings.TrimSuffix(c.URL, "/"), u.Scheme+"://"+u.Host)),
+		"ASSAY_URL: it is not of the form https://host")
 	_, proxies := c.Proxies()
 	_, networks := c.WebhookNetworks()
 	_, rates := c.RateLimits()

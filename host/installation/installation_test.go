@@ -25,3 +25,15 @@ func TestRevision(t *testing.T) {
 		expect.Equal(t, "modified: "+modified, revisionOf(settings), want)
 	}
 }
+
+func TestInvalidSettings(t *testing.T) {
+	t.Parallel()
+	for setting, all := range map[string][]Config{
+		"ASSAY_URL": {{URL: "https://a.example/?a=b"}, {URL: "https://a.example#a"}, {URL: "https://me@a.example"}},
+	} {
+		for _, cfg := range all {
+			expect.ErrorText(t, setting, cfg.Validate(), setting+": ")
+		}
+	}
+	expect.That(t, !strings.Contains((&Config{URL: "https://A.example:8443/"}).Validate().Error(), "ASSAY_URL"), "a URL")
+}
