@@ -77,7 +77,7 @@ func (s *settings) inForce(ctx *kong.Context, cfg *installation.Config) ([]setti
 		if err != nil {
 			all[i].Value = hide(f, text)
 			wrong(f.Envs[0], err)
-			continue
+			value, _ = decode(f, f.Default) // without another error
 		}
 		f.Target.Set(value)
 	}

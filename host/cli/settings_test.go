@@ -341,7 +341,7 @@ func TestRateSettings(t *testing.T) {
 	}{
 		{"", installation.DefaultRates()}, {"pro=3000,public=off", changed}, {"off", map[string]int{}},
 		{"gold=1", nil}, {"pro", nil}, {"pro=0", nil}, {"pro=-1", nil}, {"pro=1.5", nil}, {"pro=1e3", nil},
-		{"pro=1000000001", nil}, {"off,pro=1", nil},
+		{"pro=1000000001", nil}, {"off,pro=1", nil}, {"pro=1,pro=2", nil},
 	} {
 		var c installation.Config
 		if test.setting != "" {

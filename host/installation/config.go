@@ -121,8 +121,8 @@ func (p *problems) add(bad bool, format string, args ...any) {
 
 func (c *Config) validateServing() error {
 	var p problems
-	_, _, err := net.SplitHostPort(c.Listen)
-	p.add(err != nil, "ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
+	_, port, err := net.SplitHostPort(c.Listen)
+	p.add(err != nil || !isPort(port), "ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
 	err = admin.Validate(c.AdminListen)
 	p.add(err != nil, "ASSAY_ADMIN_LISTEN: %w", err)
 	err = operator.CheckToken(c.OperatorToken)
@@ -138,6 +138,12 @@ func (c *Config) validateServing() error {
 	_, witnesses := c.Witnesses()
 	return errors.Join(append(p, proxies, networks, rates, witnesses, c.ValidateDrain(), c.validateTLS(),
 		c.validateContact())...)
+}
+
+// isPort reports whether text is the number or the name of a port.
+func isPort(text string) bool {
+	_, err := net.LookupPort("tcp", text)
+	return err == nil
 }
 
 // validateContact checks that the contacts are URIs, as security.txt must name them.
@@ -164,9 +170,9 @@ func (c *Config) validateDatabase() error {
 	}
 	p.add(c.DatabaseDirectURL != "" && c.DatabaseURL == "",
 		"ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")
-	p.add(c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections,
-		"ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
-	p.add(c.Chains < 0 || c.Chains > store.MaxChains, "ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains)
+	p.add(c.DatabaseConnections < store.MinConnections, "ASSAY_DATABASE_CONNECTIONS: a host needs at least %d",
+		store.MinConnections)
+	p.add(c.Chains < 1 || c.Chains > store.MaxChains, "ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains)
 	return errors.Join(p...)
 }
 
@@ -218,7 +224,8 @@ func (c *Config) validateLookups() error {
 	var p problems
 	for _, server := range c.ConfiguredResolvers() {
 		host, port, err := net.SplitHostPort(server)
-		p.add(err != nil || host == "" || port == "", "ASSAY_DNS: %q is neither off nor of the form host:port", server)
+		p.add(err != nil || host == "" || port == "" || !isPort(port),
+			"ASSAY_DNS: %q is neither off nor of the form host:port", server)
 	}
 	u, err := url.Parse(c.RDAPURL)
 	p.add(c.RDAPURL != "" && c.RDAPURL != Off && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")),

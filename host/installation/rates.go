@@ -34,13 +34,15 @@ func (c *Config) RateLimits() (map[string]int, error) {
 		return all, nil
 	}
 	var errs []error
+	set := map[string]bool{}
 	for _, text := range c.Rates {
 		name, number, ok := strings.Cut(text, "=")
-		if _, known := all[name]; !known || !ok {
-			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER; names are %s",
-				text, strings.Join(slices.Sorted(maps.Keys(DefaultRates())), ", ")))
+		if _, known := all[name]; !known || !ok || set[name] {
+			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER; each of these "+
+				"names once: %s", text, strings.Join(slices.Sorted(maps.Keys(DefaultRates())), ", ")))
 			continue
 		}
+		set[name] = true
 		n, err := strconv.Atoi(number)
 		switch {
 		case number == Off:
