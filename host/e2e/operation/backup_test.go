@@ -130,6 +130,8 @@ func TestBackupAndRestore(t *testing.T) {
 	for _, commands := range guideCommands(t, "Restore") {
 		hosttest.Has(t, runGuide(t, commands, dir, "", "SECRETS="+secrets, "BACKUP="+backup), "Audit chain 0 is valid")
 	}
+	expect.Equal(t, "what Postgres's user may do in the data directory",
+		expect.Value(os.Stat(dir))(t).Mode().Perm(), os.FileMode(0o711))
 	hosttest.LinkShared(t, dir, "layers", "compiled")
 	var newest []string
 	for _, file := range expect.Value(auditlog.CheckpointDir(later).Files())(t) {
