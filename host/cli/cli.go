@@ -119,6 +119,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		reportMisuse(stderr, &s, fmt.Errorf("--%s: is empty", name))
 		return 2
 	}
+	if command.Selected().Target.Type() != reflect.TypeFor[serveCmd]() { // which acts on the second signal itself
+		context.AfterFunc(ctx, stop)
+	}
 	t.AsJSON = slices.ContainsFunc(command.Selected().Flags, func(f *kong.Flag) bool { // of terminal.Output
 		return f.Name == "json" && f.Target.Bool()
 	})

@@ -145,11 +145,12 @@ func TestInvalidCommands(t *testing.T) {
 		"webhooks resend --account a --since=-1h":                          "is neither",
 		"webhooks list --webhook-allow 10.0.0.0/33":                        `"10.0.0.0/33" is neither`,
 		"webhooks set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
-		"bench --rate 0":          "--rate must be from 1 to 1000000",
-		"bench --seconds 1000001": "--seconds must be from 1 to 1000000",
-		"bench --connections=-1":  "--connections must be from 1 to 1000000",
-		"eval":                    "expected files",
-		"lineup fit":              "expected files",
+		"lineup fit x.jsonl --l2 Inf":                                      "--l2 must be from 0 to 1000000",
+		"bench --rate 0":                                                   "--rate must be from 1 to 1000000",
+		"bench --seconds 1000001":                                          "--seconds must be from 1 to 1000000",
+		"bench --connections=-1":                                           "--connections must be from 1 to 1000000",
+		"eval":                                                             "expected files",
+		"lineup fit":                                                       "expected files",
 	} {
 		var out bytes.Buffer
 		code := Run(t.Context(), strings.Fields(line), &out, &out)

@@ -186,6 +186,22 @@ func TestStopDuringTheStart(t *testing.T) {
 	expect.That(t, err == nil && !strings.Contains(said.String(), "assay:"), "the host ended with %v: %s", err, &said)
 }
 
+// TestSecondSignalEndsACommand stops a command that reads a pipe to which nobody writes.
+func TestSecondSignalEndsACommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	cmd := hosttest.Command(t.Context(), dir, "", "audit", "verify-receipt", pipe, "--public-key", pipe)
+	expect.NoError(t, cmd.Start())
+	defer expect.Value(os.OpenFile(pipe, os.O_WRONLY, 0))(t).Close() // waits for the command to read
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
+	expect.Until(t, "the command to end", func() bool {
+		return cmd.Process.Signal(syscall.SIGTERM) != nil && <-ended != nil
+	})
+}
+
 func TestBenchEnv(t *testing.T) {
 	t.Parallel()
 	got := benchEnv([]string{"PATH=/bin", "ASSAY_WITNESS=x", "ASSAY_STRIPE_KEY=x", "ASSAY_SMTP_URL=x", "ASSAY_CHAINS=2",

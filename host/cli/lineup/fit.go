@@ -43,8 +43,8 @@ func (cmd *lineupFitCmd) Validate() error {
 			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
 		}
 	}
-	if !(cmd.L2 >= 0) {
-		return errors.New("--l2 must not be negative")
+	if !(cmd.L2 >= 0 && cmd.L2 <= 1e6) {
+		return errors.New("--l2 must be from 0 to 1000000")
 	}
 	if len(cmd.Files) == 0 && !cmd.Feedback {
 		return errors.New("expected files")

@@ -127,10 +127,10 @@ func (r regression) search(x []float64, value float64, gradient, direction []flo
 }
 
 // newtonStep solves hessian * d = -gradient for the free coefficients by Cholesky decomposition. It increases the ridge
-// until the matrix is positive definite.
+// until the matrix is positive definite. Without such a matrix, because numbers overflowed, there is no step.
 func newtonStep(hessian [][]float64, gradient []float64, free []int) []float64 {
-	n := len(free)
-	for ridge := 1e-14; ; ridge *= 100 {
+	n, d := len(free), make([]float64, len(gradient))
+	for ridge := 1e-14; !math.IsInf(ridge, 1); ridge *= 100 {
 		l, ok := cholesky(hessian, free, ridge)
 		if !ok {
 			continue
@@ -149,12 +149,12 @@ func newtonStep(hessian [][]float64, gradient []float64, free []int) []float64 {
 			}
 			y[i] /= l[i][i]
 		}
-		d := make([]float64, len(gradient))
 		for i, f := range free {
 			d[f] = y[i]
 		}
-		return d
+		break
 	}
+	return d
 }
 
 // cholesky returns the lower triangle of the decomposition of a, restricted to the rows and columns of, plus ridge on

@@ -84,6 +84,8 @@ func TestSolveContradiction(t *testing.T) {
 		cases:  []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
 	x, _ := r.solve(nil)
 	expect.That(t, (r.limits[0].slack(x) < 0 || r.limits[1].slack(x) < 0) && !math.IsNaN(x[0]), "solved as %v", x)
+	step := newtonStep([][]float64{{math.NaN()}}, []float64{1}, []int{0}) // of terms that overflow
+	expect.That(t, slices.Equal(step, []float64{0}), "the step is %v", step)
 }
 
 // TestDerive compares the derivatives with finite differences.
