@@ -102,6 +102,6 @@ func (cmd *secretDelegateCmd) Run(ctx context.Context, c *installation.Command) 
 		return err
 	}
 	c.Printf("The key signs checkpoints from %s.\nBefore that, set it on all hosts as here, and restart them one "+
-		"at a time.\n", from.UTC().Format(time.RFC3339))
+		"at a time.\nKeep a copy of the key: if it is lost, nothing can replace it.\n", from.UTC().Format(time.RFC3339))
 	return nil
 }
