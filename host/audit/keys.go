@@ -237,7 +237,10 @@ func cutStatements(text string) (keys, statements []string) {
 			statements = append(statements, strings.Join(lines[i:min(end, len(lines))], "\n")+"\n")
 			i = end - 1
 		case line != "" && !strings.HasPrefix(line, "#"):
-			keys = append(keys, strings.TrimPrefix(line, "verifier key: "))
+			// A key has no space, but a message of the command that wrote the file has.
+			if key := strings.TrimPrefix(line, "verifier key: "); !strings.Contains(key, " ") {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys, statements

@@ -147,7 +147,8 @@ func TestFilesOfKeys(t *testing.T) {
 	s := audit.NewSigner(audit.KeyName, sequence(0, 32))
 	second := must(s.Introduce(s.Hold(sequence(32, 32)), audit.Checkpoints, rotated))
 	keys := s.TreeKeys(audit.TreeHead{Chain: 3})
-	key, err := audit.ParseKeys("# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n")
+	key, err := audit.ParseKeys("# of us\nstarting the database ...\nverifier key: " + keys[0] + "\n" + keys[1] +
+		"\n\n" + second + "\n")
 	expect.That(t, err == nil && slices.Equal(key.Statements(), []string{second}) &&
 		key.VerifierKey() == s.VerifierKey(), "%v, %q", err, key.Statements())
 	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,

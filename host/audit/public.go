@@ -30,8 +30,8 @@ const keyAlgorithm = 1
 const KeyName = "assay/audit"
 
 // ParseKeys reads an installation's keys from a file: verifier keys, one a line, of which at least one is the first
-// key's, and the statements that introduce later keys, as `assay audit checkpoint` prints them. Empty lines and those
-// that begin with # are ignored.
+// key's, and the statements that introduce later keys, as `assay audit checkpoint` prints them. Empty lines, those
+// that begin with # and the messages of that command are ignored.
 func ParseKeys(text string) (key Public, err error) {
 	lines, statements := cutStatements(text)
 	var others []string
