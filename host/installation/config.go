@@ -122,11 +122,14 @@ func (p *problems) add(bad bool, format string, args ...any) {
 func (c *Config) validateServing() error {
 	var p problems
 	_, port, err := net.SplitHostPort(c.Listen)
-	p.add(err != nil || !isPort(port), "ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
+	_, unknown := net.LookupPort("tcp", port)
+	p.add(err != nil || unknown != nil, "ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
 	err = admin.Validate(c.AdminListen)
 	p.add(err != nil, "ASSAY_ADMIN_LISTEN: %w", err)
 	err = operator.CheckToken(c.OperatorToken)
 	p.add(err != nil, "ASSAY_OPERATOR_TOKEN: %w", err)
+	p.add(c.TLSCert != "" && c.TLSKey == "", "ASSAY_TLS_KEY: it is empty, but ASSAY_TLS_CERT is set")
+	p.add(c.TLSCert == "" && c.TLSKey != "", "ASSAY_TLS_CERT: it is empty, but ASSAY_TLS_KEY is set")
 	p.add(c.DataDir == "", "ASSAY_DATA_DIR: it must not be empty")
 	u, err := url.Parse(c.URL)
 	p.add(c.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" ||
@@ -136,14 +139,7 @@ func (c *Config) validateServing() error {
 	_, networks := c.WebhookNetworks()
 	_, rates := c.RateLimits()
 	_, witnesses := c.Witnesses()
-	return errors.Join(append(p, proxies, networks, rates, witnesses, c.ValidateDrain(), c.validateTLS(),
-		c.validateContact())...)
-}
-
-// isPort reports whether text is the number or the name of a port.
-func isPort(text string) bool {
-	_, err := net.LookupPort("tcp", text)
-	return err == nil
+	return errors.Join(append(p, proxies, networks, rates, witnesses, c.ValidateDrain(), c.validateContact())...)
 }
 
 // validateContact checks that the contacts are URIs, as security.txt must name them.
@@ -181,26 +177,22 @@ var LinkNames = []string{"terms", "dpa", "imprint", "support", "status"}
 
 // ValidateBilling checks the settings of payments.
 func (c *Config) ValidateBilling() error {
+	var p problems
 	for name, link := range c.Links {
 		u, err := url.Parse(link)
 		page := err == nil && u.Scheme == "https" && u.Host != ""
 		address := err == nil && name == "support" && u.Scheme == "mailto" && u.Opaque != ""
-		if !slices.Contains(LinkNames, name) || !page && !address || strings.ContainsAny(link, " ()") {
-			return fmt.Errorf("ASSAY_LINKS: %s=%s is not one of %s=https://host/path, or support=mailto:address", name,
-				link, strings.Join(LinkNames, ", "))
-		}
+		p.add(!slices.Contains(LinkNames, name) || !page && !address || strings.ContainsAny(link, " ()"),
+			"ASSAY_LINKS: %s=%s is not one of %s=https://host/path, or support=mailto:address", name, link,
+			strings.Join(LinkNames, ", "))
 	}
-	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "" || c.StripeTax) {
-		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET, ASSAY_STRIPE_URL or " +
-			"ASSAY_STRIPE_TAX is set")
-	}
-	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
-		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
-	}
-	if c.StripeKey != "" && c.TestCheckout != nil && *c.TestCheckout {
-		return errors.New("ASSAY_TEST_CHECKOUT: it cannot be set together with ASSAY_STRIPE_KEY")
-	}
-	return nil
+	p.add(c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "" || c.StripeTax), "ASSAY_STRIPE_KEY: "+
+		"it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET, ASSAY_STRIPE_URL or ASSAY_STRIPE_TAX is set")
+	p.add(c.StripeKey != "" && c.StripeWebhookSecret == "",
+		"ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
+	p.add(c.StripeKey != "" && c.TestCheckout != nil && *c.TestCheckout,
+		"ASSAY_TEST_CHECKOUT: it cannot be set together with ASSAY_STRIPE_KEY")
+	return errors.Join(p...)
 }
 
 func (c *Config) validateMail() error {
@@ -224,7 +216,8 @@ func (c *Config) validateLookups() error {
 	var p problems
 	for _, server := range c.ConfiguredResolvers() {
 		host, port, err := net.SplitHostPort(server)
-		p.add(err != nil || host == "" || port == "" || !isPort(port),
+		_, unknown := net.LookupPort("udp", port)
+		p.add(err != nil || host == "" || port == "" || unknown != nil,
 			"ASSAY_DNS: %q is neither off nor of the form host:port", server)
 	}
 	u, err := url.Parse(c.RDAPURL)
@@ -334,16 +327,6 @@ func (c *Config) CheckpointDir() auditlog.CheckpointDir {
 
 // ConfigFile is the setting that names the file of the other settings. A flag and the environment take precedence.
 type ConfigFile string
-
-func (c *Config) validateTLS() error {
-	switch {
-	case c.TLSCert != "" && c.TLSKey == "":
-		return errors.New("ASSAY_TLS_KEY: it is empty, but ASSAY_TLS_CERT is set")
-	case c.TLSCert == "" && c.TLSKey != "":
-		return errors.New("ASSAY_TLS_CERT: it is empty, but ASSAY_TLS_KEY is set")
-	}
-	return nil
-}
 
 // Scheme returns the beginning of the host's URL.
 func (c *Config) Scheme() string {
