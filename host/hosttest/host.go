@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,19 +155,21 @@ func CheckOnce(host *HostProcess, key, body string) Answer {
 	return Post(http.DefaultClient, host.URL, key, body)
 }
 
-// Post makes a check, and again after a refusal, and returns the answer. If the connection breaks, the status is 0.
+// Post makes a check as the official clients do, and returns the answer: it repeats it with one Idempotency-Key after a
+// refusal, and when the database did not say in time whether it recorded it. If the connection breaks, the status is 0.
 func Post(client *http.Client, url, key, body string) (a Answer) {
-	UntilAccepted(func() int {
-		a = PostOnce(client, url, key, body)
-		return a.Status
+	once := rand.Text()
+	Repeat(func() bool {
+		a = PostOnce(client, url, key, body, "Idempotency-Key", once)
+		return a.Status < http.StatusInternalServerError
 	})
 	return a
 }
 
 // PostOnce makes a check. If the connection breaks, the status is 0.
-func PostOnce(client *http.Client, url, key, body string) Answer {
+func PostOnce(client *http.Client, url, key, body string, headers ...string) Answer {
 	status, text, err := exchange(context.Background(), client, key, http.MethodPost, url+"/api/check", body,
-		"Content-Type", "application/json")
+		append(headers, "Content-Type", "application/json")...)
 	a := Answer{Status: status}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &a)
