@@ -249,8 +249,7 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 				continue
 			}
 			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.Public)
-			var altered *audit.BreakError
-			if errors.As(err, &altered) {
+			if errors.As(err, new(*audit.BreakError)) {
 				broken = errors.Join(broken, err)
 				continue
 			}

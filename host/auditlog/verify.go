@@ -3,6 +3,7 @@
 package auditlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +117,7 @@ type verification struct {
 
 // chains verifies all chains.
 func (v *verification) chains(ctx context.Context) (reports []Report, broken, err error) {
-	if v.checkpoints == nil {
-		v.checkpoints = &Checkpoints{}
-	}
+	v.checkpoints = cmp.Or(v.checkpoints, &Checkpoints{})
 	v.overrides = overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
 	v.states = stateRecords{}
 	var damaged store.Damaged
@@ -136,8 +135,7 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 	for _, head := range heads {
 		known[head.Chain] = true
 		report, err := v.chain(ctx, head)
-		var breaks *audit.BreakError
-		if errors.As(err, &breaks) {
+		if errors.As(err, new(*audit.BreakError)) {
 			report.Error = err.Error()
 			broken = errors.Join(broken, err)
 		} else if err != nil {
@@ -317,9 +315,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		if err != nil {
 			return report, err
 		}
-		if report.Since == "" {
-			report.Since = row.Record.At
-		}
+		report.Since = cmp.Or(report.Since, row.Record.At)
 		report.count(row, row.Seq == max(verifier.Covered, tree.covered))
 		if row.Record.Kind == audit.Override {
 			v.overrides.add(head.Chain, row)

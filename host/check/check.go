@@ -232,13 +232,12 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 		return nil
 	}
 	var quota *QuotaError
-	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &quota):
 		c.spent.remember(records[0].Caller, quota, c.Now())
 		return err
 	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrRevision), errors.Is(err, ErrAnswered),
-		errors.As(err, &unavailable):
+		errors.As(err, new(*UnavailableError)):
 		return err
 	}
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}

@@ -87,8 +87,7 @@ func answerTests(caller Caller, requests []parsed, answers []Answer, now time.Ti
 			continue
 		}
 		answers[i].Decision, answers[i].Err = answerTest(caller, p, now)
-		var invalid *entity.InvalidError
-		if err := answers[i].Err; err != nil && !errors.As(err, &invalid) {
+		if err := answers[i].Err; err != nil && !errors.As(err, new(*entity.InvalidError)) {
 			return nil, err
 		}
 	}

@@ -103,9 +103,8 @@ func facts(value, mode string) check.Input {
 // refusalOf returns err as a *refusal, which is not a *check.Failure.
 func refusalOf(t testing.TB, err error) *refusal {
 	t.Helper()
-	var failure *check.Failure
 	var refused *refusal
-	expect.Must(t, !errors.As(err, &failure) && errors.As(err, &refused), "%v is not a refusal", err)
+	expect.Must(t, !errors.As(err, new(*check.Failure)) && errors.As(err, &refused), "%v is not a refusal", err)
 	return refused
 }
 

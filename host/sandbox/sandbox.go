@@ -4,6 +4,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,8 @@ type Sandbox struct {
 
 // New returns a sandbox. If the cache folder is unusable, New logs a warning and keeps no compiled code.
 func New(cfg Config) *Sandbox {
-	if cfg.Instances == 0 {
-		cfg.Instances = runtime.GOMAXPROCS(0) // each call occupies a processor, so more instances would wait for one
-	}
+	// Each call occupies a processor, so more instances would wait for one.
+	cfg.Instances = cmp.Or(cfg.Instances, runtime.GOMAXPROCS(0))
 	s := &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
 	if len(cfg.Compiler) > 0 {
 		s.compiler = newCompiler(cfg.Compiler)

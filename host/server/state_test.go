@@ -329,7 +329,7 @@ func TestPublicLimit(t *testing.T) {
 	}
 	for _, want := range []bool{true, true, false} {
 		ok, err := take("192.0.2.8/32")
-		var refused *admission.RateError
-		expect.That(t, ok == want && errors.As(err, &refused) != want, "a neighbour: %v, %v, want %v", ok, err, want)
+		expect.That(t, ok == want && errors.As(err, new(*admission.RateError)) != want, "a neighbour: %v, %v, want %v",
+			ok, err, want)
 	}
 }

@@ -333,9 +333,8 @@ func (l *Ledger) trySettle(ctx context.Context, params []any) (recorded []int, e
 // pooler, or from a server that stops while the commit waits for a standby.
 func inDoubt(err error) bool {
 	var pg *pgconn.PgError
-	var doubt *inDoubtError
 	switch {
-	case errors.As(err, &doubt):
+	case errors.As(err, new(*inDoubtError)):
 		return true
 	case err == nil || pgconn.SafeToRetry(err):
 		return false

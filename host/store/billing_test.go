@@ -233,9 +233,8 @@ func TestSmallerPlanAfterTheEnd(t *testing.T) {
 func checksUntilRefused(t *testing.T, l *Ledger, caller check.Caller) (n int) {
 	t.Helper()
 	for {
-		var quota *check.QuotaError
 		err := l.Append(t.Context(), allowed(t, caller))
-		if errors.As(err, &quota) {
+		if errors.As(err, new(*check.QuotaError)) {
 			return n
 		}
 		noError(t, err)

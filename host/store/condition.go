@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,9 +168,7 @@ func (s *Store) Probe(ctx context.Context) {
 		}
 	}
 	s.watched.condition.Store(&found)
-	if before == nil {
-		before = &condition{}
-	}
+	before = cmp.Or(before, &condition{})
 	s.logChange(before.database, found.database)
 	s.logChange(before.clock, found.clock)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -113,9 +114,7 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name, or a " +
 			"parameter is invalid")
 	}
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = connectTimeout
-	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	for name, value := range map[string]string{
 		"application_name":            "assay",
 		"client_encoding":             "UTF8",
@@ -264,8 +263,8 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		if r.err == nil {
 			r.err = conn.warning()
 		}
-		var pg *pgconn.PgError
-		if r.err != nil && (!errors.As(r.err, &pg) || inDoubt(r.err)) && !errors.Is(r.err, sql.ErrNoRows) {
+		if r.err != nil && (!errors.As(r.err, new(*pgconn.PgError)) || inDoubt(r.err)) &&
+			!errors.Is(r.err, sql.ErrNoRows) {
 			r.err = &check.DoubtError{Err: r.err}
 		}
 	}()

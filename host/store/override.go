@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -56,9 +57,7 @@ func (s *Store) AddOverride(ctx context.Context, c check.Caller, w override.Want
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("adding override: %w", err))
 	}
-	if w.Author == "" {
-		w.Author = r.KeyID
-	}
+	w.Author = cmp.Or(w.Author, r.KeyID)
 	return s.addOverride(ctx, r, w, override.MaxOfAccount)
 }
 

@@ -201,8 +201,7 @@ func retryable(err error) bool {
 
 // sqlState returns the error's SQLSTATE, or "" if the error did not come from Postgres.
 func sqlState(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
 	}
 	return ""
@@ -216,10 +215,8 @@ func isOutage(err error) bool {
 			strings.HasPrefix(state, "57") || strings.HasPrefix(state, "58") || state == lockNotAvailable ||
 			state == readOnly
 	}
-	var network net.Error
-	var connect *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) ||
+	return errors.As(err, new(net.Error)) || errors.As(err, new(*pgconn.ConnectError)) ||
+		pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
 }
 

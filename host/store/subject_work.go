@@ -76,9 +76,8 @@ func (w *requestWork) Step(ctx context.Context) (more bool, err error) {
 	} else {
 		more, err = w.export(ctx)
 	}
-	var invalid *entity.InvalidError
 	switch {
-	case errors.Is(err, check.ErrUnauthorized), errors.As(err, &invalid):
+	case errors.Is(err, check.ErrUnauthorized), errors.As(err, new(*entity.InvalidError)):
 		w.store.log.Warn("a privacy request failed", "request", w.row.ID, "error", err)
 		return false, w.settle(ctx, privacy.StateFailed)
 	case errors.Is(err, privacy.ErrUnknownSubject): // erased or pruned meanwhile

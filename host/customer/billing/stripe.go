@@ -157,8 +157,7 @@ func (s *Stripe) Close(ctx context.Context, page string) (string, error) {
 	if err == nil {
 		return "", nil
 	}
-	var refused *stripe.Error
-	if errors.As(err, &refused) && refused.HTTPStatusCode < http.StatusInternalServerError {
+	if refused, ok := errors.AsType[*stripe.Error](err); ok && refused.HTTPStatusCode < http.StatusInternalServerError {
 		return s.Paid(ctx, page)
 	}
 	return "", stripeError("closing Stripe's checkout", err)
@@ -370,8 +369,7 @@ func isStripeError(err error, code stripe.ErrorCode) bool {
 
 // stripeError reports the status and code of an API error, but not its message, which can quote the request.
 func stripeError(doing string, err error) error {
-	var known *stripe.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*stripe.Error](err); ok {
 		return fmt.Errorf("%s: Stripe responded %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code,
 			known.RequestID, ErrUnavailable)
 	}

@@ -331,8 +331,8 @@ func TestParseTarget(t *testing.T) {
 	} {
 		got, err := ParseTarget(test.kind, test.raw, "")
 		expect.Outcome(t, name, err, test.refused)
-		var invalid *entity.InvalidError
-		expect.That(t, errors.As(err, &invalid) || got == Target{test.kind, test.want}, "%s: %v, %v", name, got, err)
+		expect.That(t, errors.As(err, new(*entity.InvalidError)) || got == Target{test.kind, test.want}, "%s: %v, %v",
+			name, got, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,9 +62,7 @@ func (g *Guard) check(to netip.AddrPort, secure bool) error {
 
 // dialer returns a dialer for permitted addresses only. secure states that the connection will use TLS.
 func (g *Guard) dialer(resolver *net.Resolver, secure bool) *net.Dialer {
-	if resolver == nil {
-		resolver = &net.Resolver{PreferGo: true} // the C library's resolver blocks a thread per lookup
-	}
+	resolver = cmp.Or(resolver, &net.Resolver{PreferGo: true}) // the C library's resolver blocks a thread per lookup
 	return &net.Dialer{
 		Resolver:  resolver,
 		KeepAlive: -1,

@@ -164,13 +164,12 @@ const (
 
 // reason returns the class of an error.
 func reason(ctx context.Context, to string, seen *wire, err error) string {
-	var lookup *net.DNSError
 	switch {
 	case strings.HasPrefix(err.Error(), "url: "):
 		return err.Error()
 	case errors.Is(err, errForbidden) && isAddress(to):
 		return notAllowed
-	case errors.Is(err, errForbidden), errors.As(err, &lookup):
+	case errors.Is(err, errForbidden), errors.As(err, new(*net.DNSError)):
 		return noAddress
 	case ctx.Err() != nil:
 		return timedOut

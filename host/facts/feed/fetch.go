@@ -190,8 +190,7 @@ func (b *body) Close() error {
 
 // withoutURL returns the cause of a client's error, without the URL.
 func withoutURL(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}
 	return err

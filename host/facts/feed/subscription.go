@@ -274,8 +274,7 @@ func (s *Subscriber) Fetch(ctx context.Context, c *Claim) (Result, error) {
 // retryDelay returns when to try again after a failure.
 func retryDelay(c *Claim, err error) time.Duration {
 	delay := min(c.Every, firstRetry<<min(c.Failures, 16))
-	var wait *RetryError
-	if errors.As(err, &wait) {
+	if wait, ok := errors.AsType[*RetryError](err); ok {
 		delay = max(delay, wait.After)
 	}
 	return delay

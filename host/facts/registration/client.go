@@ -140,8 +140,7 @@ func (c *client) fetch(ctx context.Context, server, domain string) (Record, erro
 	request := rdap.NewDomainRequest(domain).WithServer(base).WithContext(ctx)
 	query := rdap.Client{HTTP: c.http, Bootstrap: c.bootstrap, UserAgent: "assay"}
 	response, err := query.Do(request)
-	var refused *rdap.ClientError
-	if errors.As(err, &refused) && refused.Type == rdap.ObjectDoesNotExist {
+	if refused, ok := errors.AsType[*rdap.ClientError](err); ok && refused.Type == rdap.ObjectDoesNotExist {
 		return Record{Outcome: Absent}, nil
 	}
 	if err != nil {

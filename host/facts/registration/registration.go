@@ -4,6 +4,7 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -263,9 +264,7 @@ const (
 func afterQuery(previous, r Record, err error, now time.Time) Record {
 	if err != nil {
 		r = previous
-		if r.Outcome == "" {
-			r.Outcome = Failed
-		}
+		r.Outcome = cmp.Or(r.Outcome, Failed)
 		r.Failures++
 		r.Fetched, r.NextFetch = now, now.Add(min(firstBackoff<<min(r.Failures-1, 10), maxBackoff))
 		return r

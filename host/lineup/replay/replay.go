@@ -102,22 +102,18 @@ func (r *Report) replay(ctx context.Context, checked remembered, before, after *
 	if len(was.Layers) != len(terms.Layers) {
 		return errContent
 	}
-	var unavailable *check.UnavailableError
 	layers, _, err := before.outcomes(ctx, terms, was)
-	if ctx.Err() == nil && errors.As(err, &unavailable) {
+	if ctx.Err() == nil && errors.As(err, new(*check.UnavailableError)) {
 		return nil // the lineup in force does not answer it either
 	}
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return err
 	}
-	inForce := before.lineup.Terms(was.Type)
-	if inForce == nil { // no layer scores this type
-		inForce = &check.Terms{}
-	}
+	inForce := cmp.Or(before.lineup.Terms(was.Type), &check.Terms{}) // nil: no layer scores this type
 	fused := before.fuse(was.Type, layers)
 	was.Layers, was.Score, was.Verdict = layers, fused.Score, fused.Verdict
 	layers, missing, err := after.outcomes(ctx, &check.Terms{Layers: inForce.Layers, Lookups: terms.Lookups}, was)
-	if ctx.Err() == nil && errors.As(err, &unavailable) {
+	if ctx.Err() == nil && errors.As(err, new(*check.UnavailableError)) {
 		r.refuse(checked.at, was)
 		return nil
 	}

@@ -96,10 +96,8 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	score := func(row Row) (Scored, error) {
 		s := Scored{Row: row}
 		d, err := lineup.explain(ctx, scorer, row)
-		var invalid *entity.InvalidError
-		var none check.NoFieldError
 		switch {
-		case errors.As(err, &invalid), errors.As(err, &none):
+		case errors.As(err, new(*entity.InvalidError)), errors.As(err, new(check.NoFieldError)):
 			s.Invalid = err.Error()
 			return s, nil
 		case err != nil:

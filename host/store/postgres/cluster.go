@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,15 +50,11 @@ type Cluster struct {
 // crash. It fails with ErrNotInstalled if there is no Postgres to run.
 func Open(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	defer fault.WrapAll(&err, "opening the database of %s", cfg.Dir)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
-	if cfg.fallbackDir == "" {
-		cfg.fallbackDir = defaultFallbackDir
-	}
+	cfg.fallbackDir = cmp.Or(cfg.fallbackDir, defaultFallbackDir)
 	if cfg.Existing { // checked first, because opening the locks would create files
 		if _, err := os.Stat(filepath.Join(cfg.Dir, "postgres.json")); errors.Is(err, fs.ErrNotExist) {
 			return nil, ErrNone

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,10 +35,8 @@ type exchangeKey struct{}
 
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	s.underWay.Add(1)
-	x := &exchange{id: newRequestID(), began: time.Now(), method: methodOf(ctx)}
-	if x.method == "" {
-		x.method = "other" // the client's text could have any length
-	}
+	x := &exchange{id: newRequestID(), began: time.Now(),
+		method: cmp.Or(methodOf(ctx), "other")} // the client's text could have any length
 	if string(ctx.Request.Header.Peek(timingHeader)) == "1" {
 		x.timing = &timing{}
 	}
@@ -94,13 +93,11 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	}
 	if x.cause != nil {
 		cause := x.cause
-		var unready *notReady
-		if errors.As(cause, &unready) {
+		if unready, ok := errors.AsType[*notReady](cause); ok {
 			cause = unready.err // instead of its text for clients
 		}
 		attrs = append(attrs, slog.String("error", cause.Error()))
-		var p *panicked
-		if errors.As(x.cause, &p) {
+		if p, ok := errors.AsType[*panicked](x.cause); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}

@@ -74,8 +74,7 @@ func decodeBatch(body []byte) ([]check.Item, error) {
 		if err == nil && len(q.fields) == 0 {
 			err = q.noField()
 		}
-		var invalid invalidBody
-		if errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[invalidBody](err); ok {
 			err = invalidBody(strings.Replace(invalid.Error(), "the body", "the request", 1))
 		}
 		items[i] = check.Item{Fields: q.fields, Country: q.country, Err: err, Warnings: q.warnings}

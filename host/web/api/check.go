@@ -155,8 +155,7 @@ func (s *Server) admitted(c *fiber.Ctx, timeout time.Duration, f func(context.Co
 
 // paced returns the error of a check. It turns a rate limit's refusal into a tooFast.
 func paced(err error) error {
-	var rate *admission.RateError
-	if errors.As(err, &rate) {
+	if rate, ok := errors.AsType[*admission.RateError](err); ok {
 		return tooFast{rate}
 	}
 	return err

@@ -167,10 +167,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		q, err := decode(body)
 		if err != nil {
-			var invalid *entity.InvalidError
-			var whole invalidBody
-			expect.Must(t, errors.As(err, &invalid) || errors.As(err, &whole), "%q: unexpected kind of error %T: %v",
-				body, err, err)
+			expect.Must(t, errors.As(err, new(*entity.InvalidError)) || errors.As(err, new(invalidBody)),
+				"%q: unexpected kind of error %T: %v", body, err, err)
 			expect.Must(t, len(err.Error()) <= 160, "%q: long error %q", body, err)
 			return
 		}

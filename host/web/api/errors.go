@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,16 +146,11 @@ func answerTo(err error) (status int, body failure) {
 
 // internal returns the body for an error that no client caused.
 func internal(err error) failure {
-	var inside *check.InternalError
-	var doubt *check.DoubtError
-	ref := ""
-	if errors.As(err, &inside) {
-		ref = inside.Ref
+	ref := check.NewRef()
+	if inside, ok := errors.AsType[*check.InternalError](err); ok {
+		ref = cmp.Or(inside.Ref, ref)
 	}
-	if ref == "" {
-		ref = check.NewRef()
-	}
-	if errors.As(err, &doubt) {
+	if errors.As(err, new(*check.DoubtError)) {
 		return failure{Code: refusal.Uncertain, Ref: ref,
 			Error: "the request may have taken effect, in whole or in part; send it again to be sure"}
 	}
@@ -168,9 +164,8 @@ const reasonRate = "rate"
 // refusalReason returns the metric label of an error that gets 503.
 func refusalReason(err error) string {
 	var missing *check.UnavailableError
-	var fast tooFast
 	switch {
-	case errors.As(err, &fast):
+	case errors.As(err, new(tooFast)):
 		return reasonRate
 	case errors.Is(err, admission.ErrBusy):
 		return "door"
@@ -205,8 +200,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if x != nil {
 		answer.RequestID = x.id
 	}
-	var rate *admission.RateError
-	if errors.As(err, &rate) && rate.Rate.ByAddress && s.Shared(ctx) {
+	if rate, ok := errors.AsType[*admission.RateError](err); ok && rate.Rate.ByAddress && s.Shared(ctx) {
 		answer.Error += sharedLimit
 	}
 	s.answer(ctx, status, answer)
@@ -248,10 +242,8 @@ func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
 // withOutage returns err as a *check.UnavailableError if the database's outage caused it. An internal error of a check
 // stays one, because the check may have been recorded.
 func (s *Server) withOutage(err error) error {
-	var inside *check.InternalError
-	var unready *notReady
-	var missing *check.UnavailableError
-	if errors.As(err, &inside) || errors.As(err, &unready) || errors.As(err, &missing) || !s.cfg.Outage(err) {
+	if errors.As(err, new(*check.InternalError)) || errors.As(err, new(*notReady)) ||
+		errors.As(err, new(*check.UnavailableError)) || !s.cfg.Outage(err) {
 		return err
 	}
 	return &check.UnavailableError{Part: "database", Err: err}

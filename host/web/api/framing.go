@@ -160,12 +160,11 @@ func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
 	} else {
 		x.method = "" // fasthttp reports GET for a head that it could not read
 	}
-	var full *fasthttp.ErrSmallBuffer
 	c, _ := ctx.Conn().(*conn)
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		s.refuse(ctx, tooLarge(bodyLimit(&ctx.Request.Header)))
-	case errors.As(err, &full):
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		s.refuse(ctx, errHeadTooLarge)
 	case c != nil && c.slow: // fasthttp does not always wrap the deadline's error
 		s.fail(ctx, errSlow)

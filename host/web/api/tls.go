@@ -46,8 +46,8 @@ func (s *secure) handshake(c *tls.Conn) error {
 		return err
 	}
 	err := c.Handshake()
-	var other tls.RecordHeaderError
-	if errors.As(err, &other) && other.Conn != nil && looksLikeHTTP(other.RecordHeader) {
+	if other, ok := errors.AsType[tls.RecordHeaderError](err); ok && other.Conn != nil &&
+		looksLikeHTTP(other.RecordHeader) {
 		refusePlain(other.Conn)
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // such as a load balancer's test whether the port is open

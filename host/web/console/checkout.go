@@ -175,8 +175,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 		return err
 	}
 	paid, err := c.testProvider().Pay(ctx.Params("id"), offer.Name, card)
-	var invalid *billing.CardError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*billing.CardError](err); ok {
 		if d := invalid.Decline; d != nil {
 			c.warn("a declined card is not stored", c.cfg.Billing.Decline(work(ctx), *d))
 		}

@@ -70,8 +70,7 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	p := c.panels(ctx)
 	v["Keys"] = panel(p, "keys", s.Account, c.cfg.Store.Keys)
 	q, err := filter.query()
-	var invalid *entity.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		ctx.Status(fiber.StatusBadRequest)
 		field := invalid.Field
 		if slices.Contains(entity.Types(), entity.Type(field)) {
@@ -173,8 +172,7 @@ func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
 
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
-	var invalid *entity.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		form.Invalid = invalid.Field
 	}
 	form.Invalid = form.invalid(form.Invalid)

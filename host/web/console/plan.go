@@ -73,8 +73,7 @@ func (c *Console) showQuote(ctx *fiber.Ctx, s *session, plan string, unpaid *bil
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
 	plan := field(ctx, "plan")
 	err := c.cfg.Billing.ChangePlan(work(ctx), s.Account, plan)
-	var unpaid *billing.UnpaidError
-	if errors.As(err, &unpaid) {
+	if unpaid, ok := errors.AsType[*billing.UnpaidError](err); ok {
 		ctx.Status(fiber.StatusPaymentRequired)
 		return c.showQuote(ctx, s, plan, unpaid)
 	}

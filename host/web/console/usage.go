@@ -100,8 +100,7 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	if err == nil {
 		q, err = readFilter(ctx).query()
 	}
-	var invalid *entity.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return refusal.Page(fiber.StatusBadRequest, describe(invalid))
 	}
 	if q.Until.IsZero() {

@@ -114,8 +114,7 @@ func (s *Sender) try(ctx context.Context, m Message) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	err = client.DialAndSendWithContext(ctx, message)
-	var refused *gomail.SendError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*gomail.SendError](err); ok {
 		cause := errors.New("the server refused the message temporarily")
 		if refused.ErrorCode() >= 500 {
 			cause = ErrUndeliverable
