@@ -293,11 +293,9 @@ func TestVouch(t *testing.T) {
 		if c.own.Wasm != nil {
 			change.Own = layer(c.own).Layers[0]
 		} else {
-			_, err := s.Measure(t.Context(), base.Document, next)
-			expect.Outcome(t, "measuring", err, c.refused)
+			expect.Outcome(t, "measuring", expect.ErrorOf(s.Measure(t.Context(), base.Document, next)), c.refused)
 		}
-		_, err := s.Put(t.Context(), change)
-		expect.Outcome(t, "putting it in force", err, c.refused)
+		expect.Outcome(t, "putting it in force", expect.ErrorOf(s.Put(t.Context(), change)), c.refused)
 	})
 }
 
