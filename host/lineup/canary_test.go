@@ -53,8 +53,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	oldest, probe, second := module(t, "oldest", "1.0.0", 1), module(t, "probe", "1.0.0", 10),
 		module(t, "second", "1.0.0", 20)
 	h.publish(t, oldest, probe, second)
-	h.activate(t, lineupOf(-1, "oldest@1.0.0"))
-	h.follow(t, 1)
+	h.follow(t, h.activate(t, lineupOf(-1, "oldest@1.0.0")))
 	base := h.storeLineup(t, lineupOf(-1, "probe@1.0.0"))
 	trial := h.storeLineup(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	h.change(t, Proposal{Lineup: base})

@@ -56,8 +56,7 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	got := h.score(t)
 	expect.That(t, strings.Contains(got, check.ErrNoLineup.Error()), "before the first lineup: %s", got)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
-	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follow(t, 1)
+	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	expect.Equal(t, "score", h.score(t), "revision 1: 50")
 	h.follow(t, 1)
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
@@ -80,8 +79,8 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 // the 1,000,000 that its manifest asks for, next to another lineup that does not.
 func TestLayersOfALineup(t *testing.T) {
 	t.Parallel()
-	h, second := newHost(t, postgrestest.Database(t)), module(t, "second", "1.0.0", 20)
-	h.publish(t, module(t, "probe", "1.0.0", 10), second)
+	second := module(t, "second", "1.0.0", 20)
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), second)
 	for _, c := range []struct {
 		mode  string
 		fuel  int64
@@ -109,12 +108,10 @@ func TestLayersOfALineup(t *testing.T) {
 // of -1 and a layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
 func TestSwapUnderLoad(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
 	lineups := [2]registry.LineupDocument{lineupOf(-5, "probe@2.0.0"), lineupOf(-1, "probe@1.0.0")}
 	scores, versions := [2]int{12, 50}, [2]string{"2.0.0", "1.0.0"}
-	h.activate(t, lineups[1])
-	h.follow(t, 1)
+	h.follow(t, h.activate(t, lineups[1]))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var last [4]atomic.Int64 // revision that each worker saw
@@ -169,17 +166,13 @@ func TestSwapUnderLoad(t *testing.T) {
 // A check keeps the plugins of its lineup open. The last check to finish closes them.
 func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
 	kept, retired := module(t, "kept", "1.0.0", 1), module(t, "retired", "1.0.0", 2)
 	brief, fresh := module(t, "brief", "1.0.0", 3), module(t, "fresh", "1.0.0", 3)
-	h.publish(t, kept, retired, brief, fresh)
-	h.activate(t, lineupOf(0, "kept@1.0.0", "retired@1.0.0"))
-	h.follow(t, 1)
+	h := newHost(t, postgrestest.Database(t), kept, retired, brief, fresh)
+	h.follow(t, h.activate(t, lineupOf(0, "kept@1.0.0", "retired@1.0.0")))
 	held := h.live.Acquire()
-	h.activate(t, lineupOf(0, "kept@1.0.0", "brief@1.0.0"))
-	h.follow(t, 2)
-	h.activate(t, lineupOf(0, "kept@1.0.0", "fresh@1.0.0"))
-	h.follow(t, 3)
+	h.follow(t, h.activate(t, lineupOf(0, "kept@1.0.0", "brief@1.0.0")))
+	h.follow(t, h.activate(t, lineupOf(0, "kept@1.0.0", "fresh@1.0.0")))
 	// No check holds revision 2. Once its plugin is closed, an early release of revision 1 would show as well.
 	expect.Until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
 	expect.That(t, h.isOpen(kept) && h.isOpen(retired) && h.isOpen(fresh),
@@ -200,8 +193,7 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 	database := postgrestest.Database(t)
 	h := newHost(t, database)
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "other", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
-	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follow(t, 1)
+	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	bad := lineupOf(-1, "other@1.0.0", "broken@1.0.0")
 	h.activate(t, bad)
 	expect.ErrorText(t, "following it", h.follower.Follow(t.Context()), "unreachable")
@@ -232,8 +224,7 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 
 func TestPollingFindsMissedChanges(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	h.follower.pollInterval, h.follower.retryDelay = time.Millisecond, time.Hour
 	storetest.Background(t, h.follower.Run)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
@@ -248,9 +239,8 @@ func TestPollingFindsMissedChanges(t *testing.T) {
 // Modules are compiled when they are published. A module that cannot be opened does not stop the others.
 func TestPublishedPluginIsPrepared(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
+	h := newHost(t, postgrestest.Database(t), brokenModule(t, "broken", "1.0.0"), module(t, "probe", "1.0.0", 10))
 	h.follower.pollInterval = time.Hour
-	h.publish(t, brokenModule(t, "broken", "1.0.0"), module(t, "probe", "1.0.0", 10))
 	read := h.counting()
 	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
@@ -289,10 +279,9 @@ func (h *host) slow(m registry.Module) (attempts chan struct{}) {
 // A module that takes long to prepare delays neither a new lineup nor a rollback.
 func TestPreparationDoesNotDelayLineups(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.follower.pollInterval = time.Hour
 	heavy := module(t, "heavy", "1.0.0", 10)
-	h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
+	h := newHost(t, postgrestest.Database(t), heavy, module(t, "probe", "1.0.0", 10))
+	h.follower.pollInterval = time.Hour
 	attempts := h.slow(heavy)
 	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
@@ -312,13 +301,11 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 	t.Parallel()
 	intervals := map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond}
 	expect.Each(t, intervals, func(t *testing.T, interval time.Duration) {
-		h := newHost(t, postgrestest.Database(t))
-		h.follower.pollInterval = interval
 		heavy := module(t, "heavy", "1.0.0", 10)
-		h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
+		h := newHost(t, postgrestest.Database(t), heavy, module(t, "probe", "1.0.0", 10))
+		h.follower.pollInterval = interval
 		attempts := h.slow(heavy)
-		h.activate(t, lineupOf(0, "probe@1.0.0"))
-		h.follow(t, 1)
+		h.follow(t, h.activate(t, lineupOf(0, "probe@1.0.0")))
 		storetest.Background(t, h.follower.Run)
 		h.activate(t, lineupOf(0, "probe@1.0.0", "heavy@1.0.0"))
 		h.follower.LineupChanged()
@@ -337,9 +324,8 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 // opens as many plugins at once as it has processors, here two; the test is not parallel, because it sets their number.
 func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	h := newHost(t, postgrestest.Database(t))
 	first, second := module(t, "first", "1.0.0", 10), module(t, "second", "1.0.0", 10)
-	h.publish(t, first, second)
+	h := newHost(t, postgrestest.Database(t), first, second)
 	h.follower.open.prepared[first.Digest], h.follower.open.prepared[second.Digest] = true, true
 	var fetched, attempts atomic.Int64
 	intercept := func(ctx context.Context, digest registry.Digest) error {
@@ -361,8 +347,7 @@ func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
 	h.follow(t, 4)
 	expect.Equal(t, "times that the first module was fetched", fetched.Load(), 1)
 	h.follower.open.source = h.store
-	h.activate(t, lineupOf(0, "second@1.0.0"))
-	h.follow(t, 5)
+	h.follow(t, h.activate(t, lineupOf(0, "second@1.0.0")))
 	h.follower.draining.Wait()
 	expect.Equal(t, "the first plugin is open", h.isOpen(first), false)
 }

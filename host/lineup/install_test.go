@@ -140,8 +140,7 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 // A lineup is refused with every layer that cannot be loaded, or does not pass its own cases in it.
 func TestTry(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	manifests := expect.Value(Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil))(t)
 	expect.That(t, len(manifests) == 1 && manifests[0].Name == "probe", "the manifests are %+v", manifests)
 	partial := lineupOf(0, "probe@1.0.0")
@@ -182,8 +181,7 @@ func TestTry(t *testing.T) {
 // A layer that is in force is not opened again, unless its settings change.
 func TestTryOpensWhatChanges(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	inForce, err := Pin(t.Context(), h.store, lineupOf(0, "probe@1.0.0", "broken@1.0.0"), registry.LineupDocument{})
 	expect.NoError(t, err)
 	bad := inForce

@@ -34,8 +34,9 @@ type host struct {
 	follower *Follower
 }
 
-// newHost opens a host on the database at url. Its follower is idle until the test calls follow or runs it.
-func newHost(t *testing.T, url string) *host {
+// newHost opens a host on the database at url, and publishes modules. Its follower is idle until the test calls follow
+// or runs it.
+func newHost(t *testing.T, url string, modules ...registry.Module) *host {
 	t.Helper()
 	s := storetest.Close(t, expect.Value(openStore(t.Context(), url))(t))
 	box := sandbox.New(sandbox.Config{Instances: 2, Logger: storetest.Discard()})
@@ -43,6 +44,7 @@ func newHost(t *testing.T, url string) *host {
 	h.verifier = &Verifier{Records: s, Trust: trust, Memory: expect.Value(OpenMemory(t.TempDir() + "/activation"))(t)}
 	h.follower = NewFollower(h.verifier, s, h.box, h.live, storetest.Discard())
 	h.follower.keepPrevious = 0
+	h.publish(t, modules...)
 	t.Cleanup(func() {
 		h.follower.Close()
 		expect.Equal(t, "open plugins after closing the follower", h.openPlugins(), 0)

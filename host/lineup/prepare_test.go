@@ -176,8 +176,7 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 func TestCandidateIsVerified(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	h := newHost(t, url)
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
+	h := newHost(t, url, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
 	first := h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	stored := h.storeLineup(t, lineupOf(-5, "probe@1.0.0"))
 	h.change(t, Proposal{Lineup: stored})
@@ -224,8 +223,7 @@ func TestCandidateIsVerified(t *testing.T) {
 // report could tell what the layer found in the values of recent checks.
 func TestForgedMeasurement(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	var measured atomic.Int64
 	h.preparing(t, func(context.Context, *check.Lineup) (any, error) {
@@ -262,8 +260,7 @@ func TestForgedMeasurement(t *testing.T) {
 func TestManyCandidates(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	h := newHost(t, url)
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h := newHost(t, url, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	var inProgress, most atomic.Int64
 	release := make(chan struct{})
@@ -346,8 +343,8 @@ func TestForgedAnswer(t *testing.T) {
 // measurements nor explanations run it.
 func TestRevokedPlugin(t *testing.T) {
 	t.Parallel()
-	h, probe := newHost(t, postgrestest.Database(t)), module(t, "probe", "1.0.0", 10)
-	h.publish(t, probe, module(t, "second", "1.0.0", 20))
+	probe := module(t, "probe", "1.0.0", 10)
+	h := newHost(t, postgrestest.Database(t), probe, module(t, "second", "1.0.0", 20))
 	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
 	h.verifier.Trust = mustTrust("operator " + operator.Verifier + "\nrevoked " + probe.Digest.String())
 	h.preparing(t, nil)

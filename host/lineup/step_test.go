@@ -81,8 +81,8 @@ func TestSteps(t *testing.T) {
 			return Proposal{Lineup: h.storeLineup(t, other)}
 		}, demote("second", base), "4 0 2", ""},
 	}, func(t *testing.T, c testCase) {
-		h := newHost(t, postgrestest.Database(t))
-		h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20), module(t, "needed", "1.0.0", 1))
+		h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20),
+			module(t, "needed", "1.0.0", 1))
 		start := Proposal{Lineup: h.storeLineup(t, lineup)}
 		tried := h.storeLineup(t, trial)
 		if c.canary != nil {
@@ -124,8 +124,7 @@ func demote(layer string, revision int64) func(*Steps, activation.Lineup) (activ
 // Of several hosts that want the same step at once, one takes it. A host whose key is not trusted takes none.
 func TestStepIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	former, untrusted := *h.verifier, h.steps()
 	former.Trust = mustTrust("operator " + operator.Verifier + "\nformer " + hostKey.Verifier)
@@ -197,8 +196,7 @@ func TestOwnStepsAreDegraded(t *testing.T) {
 // A host that cannot read what hosts changed says so, and goes on. It tries again.
 func TestOwnStepsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	revision := h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	h.follow(t, revision)
 	expect.Value(h.steps().DemoteLayer(t.Context(), revision, "second", "It fails"))(t)
@@ -226,8 +224,7 @@ func (forgetful) LineupText(context.Context, int64) ([]byte, error) {
 // A lineup that was in force can be opened again, one at a time, by accounts in turn, and leaves nothing open.
 func TestPast(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h := newHost(t, postgrestest.Database(t), module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	first := h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	never := h.storeLineup(t, lineupOf(-3, "probe@1.0.0"))
 	last := h.activate(t, lineupOf(-2, "probe@1.0.0"))

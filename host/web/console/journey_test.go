@@ -168,8 +168,7 @@ func TestFailingWebhook(t *testing.T) {
 	}
 	v.submit("/dashboard/webhooks", "Remove")
 	v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()).is(409) // it was removed
-	v.get("/dashboard/webhooks")
-	v.press("Save", "url", "https://hooks.example.com/a")
+	v.submit("/dashboard/webhooks", "Save", "url", "https://hooks.example.com/a")
 	storetest.Exec(t, conn, // a third notice within an hour waits
 		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing', notice = 'disabled'")
 	expect.NoError(t, s.TellOwners(t.Context()))
