@@ -235,8 +235,7 @@ func TestRankedFeed(t *testing.T) {
 
 func TestRegistration(t *testing.T) {
 	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
+	s := newStore(t, atNoon)
 	wantStored := func(domain string, want registration.Record, found bool) {
 		t.Helper()
 		got, ok, err := s.Registration(t.Context(), domain)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"assay/host/audit"
 	"assay/host/store/postgres/postgrestest"
@@ -134,8 +133,7 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 
 func TestLineupRevisions(t *testing.T) {
 	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
+	s := newStore(t, atNoon)
 	wantError(t, "before the first lineup", errOf(s.ActiveLineup(t.Context())), registry.ErrNoRevision)
 	signed, ok, err := s.LastActivation(t.Context())
 	holds(t, err == nil && !ok, "before the first lineup: %q, %v", signed, err)

@@ -97,8 +97,7 @@ func TestSuccessPage(t *testing.T) {
 
 // testCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
 func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
-	v := s.visitLanding(t)
-	v.press("Subscribe to Pro")
+	v := s.visitLanding(t, "Subscribe to Pro")
 	first := *v
 	for range maxOpenCheckouts - 1 {
 		v.submit("/", "Subscribe to Starter").is(402, "Waiting")
@@ -312,14 +311,12 @@ func TestDeclinedUpgrade(t *testing.T) {
 
 // testCheckoutForm checks that the test checkout keeps what was entered, and takes no card after five declined ones.
 func testCheckoutForm(t *testing.T, s *site) {
-	v := s.visitLanding(t)
-	v.press("Subscribe to Starter")
+	v := s.visitLanding(t, "Subscribe to Starter")
 	v.press("Subscribe", "number", "4242 4242 4242 4242", "expiry", "1300", "cvc", "123", "name", "Jane").
 		is(402, "Enter the expiry date as MM / YY.")
 	v.press("Subscribe", "expiry", "1230").is(200, "This is your API key.")
 
-	tester := s.visitLanding(t)
-	tester.press("Subscribe to Starter")
+	tester := s.visitLanding(t, "Subscribe to Starter")
 	for range billing.MaxDeclines {
 		tester.press("Subscribe", "number", "4000 0000 0000 0002", "expiry", "1230", "cvc", "123", "name", "Jane").
 			is(402, "Your card was declined.")
@@ -332,8 +329,7 @@ func testCheckoutForm(t *testing.T, s *site) {
 // testSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
 // loaded gets a key that signs in, and can choose a plan again.
 func testSubscriptionEndedBeforeSuccessPage(t *testing.T, s *site) {
-	v := s.visitLanding(t)
-	v.press("Subscribe to Pro")
+	v := s.visitLanding(t, "Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
 	v.get(donePath).is(200, "The subscription has already ended,")
@@ -351,8 +347,7 @@ func testSubscriptionEndedBeforeSuccessPage(t *testing.T, s *site) {
 func TestConcurrentPayments(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	v := s.visitLanding(t)
-	v.press("Subscribe to Starter")
+	v := s.visitLanding(t, "Subscribe to Starter")
 	form := v.at.url.Path
 	var wg sync.WaitGroup
 	for range 10 {
@@ -374,8 +369,7 @@ func TestConcurrentPayments(t *testing.T) {
 
 // testChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
 func testChangePayment(t *testing.T, s *site) {
-	v := s.visitLanding(t)
-	v.press("Subscribe to Pro")
+	v := s.visitLanding(t, "Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	paid := v.at.url.Query().Get("paid")
 	v.get(donePath).is(200, "This is your API key.")

@@ -171,11 +171,14 @@ func (s *site) visit(t *testing.T) *visitor {
 		at: page{T: t, url: at}}
 }
 
-// visitLanding returns a visitor of the landing page.
-func (s *site) visitLanding(t *testing.T) *visitor {
+// visitLanding returns a visitor of the landing page who has pressed buttons, the first one there.
+func (s *site) visitLanding(t *testing.T, buttons ...string) *visitor {
 	t.Helper()
 	v := s.visit(t)
 	v.get("/")
+	for _, text := range buttons {
+		v.press(text)
+	}
 	return v
 }
 

@@ -47,8 +47,7 @@ func TestFailedWrites(t *testing.T) {
 	v.submit("/dashboard/overrides", "Save", override...)
 	v.submit(webhooksPath, "Save", "url", "https://example.com/")
 	v.submit("/dashboard/keys", "Create key", "name", "second")
-	buyer := s.visitLanding(t)
-	buyer.press("Subscribe to Pro")
+	buyer := s.visitLanding(t, "Subscribe to Pro")
 	token := func(token string, err error) []string { return []string{"token", expect.Value(token, err)(t)} }
 	forms := map[string][]string{
 		"/try": {"domain", "example.com"}, "/dashboard/try": {"value", "example.com", "type", "domain"},
