@@ -356,8 +356,8 @@ func (f *finding) scoreSuffixTypo(h *host) {
 }
 
 // scoreSubdomainMatch scores a brand in a label left of the registrable domain. after holds the labels between the two.
-// Companies name their servers after the software and the services on them, so a brand's name there counts in an address
-// of the brand, next to bait words or disguised, and by itself only if it is distinctive.
+// Companies name their servers after the software and the services on them, so a brand's name there counts in an
+// address of the brand, next to bait words or disguised, and by itself only if it is distinctive.
 func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	f := finding{match: *m}
 	following := h.Name
