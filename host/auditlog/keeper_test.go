@@ -181,7 +181,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 		}, "differs from a signed checkpoint"},
 		"if the anchor cannot be stored": {"SELECT", func(k *Keeper) error {
 			return os.WriteFile(string(k.Dir), nil, 0o600)
-		}, "storing checkpoint"},
+		}, "not a directory"},
 	}, func(t *testing.T, test testCase) {
 		k, db := oldLog(t)
 		storetest.Exec(t, db, test.tamper)
