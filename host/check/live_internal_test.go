@@ -22,8 +22,7 @@ func TestAcquireSkipsADrainedLineup(t *testing.T) {
 	for range 4 {
 		checks.Go(func() {
 			begun.Add(1)
-			h := live.Acquire()
-			expect.That(t, h.Revision == 3, "acquired revision %d, want 3", h.Revision)
+			expect.Equal(t, "the acquired revision", live.Acquire().Revision, 3)
 		})
 	}
 	for begun.Load() < 4 {

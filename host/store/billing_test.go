@@ -59,8 +59,7 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	c := beginCheckout(t, s, "", "starter")
-	_, err := s.Claim(t.Context(), c.Session)
-	mustHold(t, errors.Is(err, billing.ErrPending), "claiming before the payment: %v, want ErrPending", err)
+	wantError(t, "claiming before the payment", errOf(s.Claim(t.Context(), c.Session)), billing.ErrPending)
 	apply(t, s, subscriptionOf(c, billing.Active))
 	claims := make([]billing.Claim, 100)
 	noError(t, errors.Join(concurrently(len(claims), func(i int) (err error) {

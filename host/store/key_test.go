@@ -17,7 +17,6 @@ import (
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/feedback"
-	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
@@ -277,9 +276,7 @@ func TestUsesWithoutChecks(t *testing.T) {
 	expect(t, "the last use after an earlier one", lastUse(), noon)
 	now = noon.Add(time.Hour)
 	s.NoteUse(caller)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	wantError(t, "storing without a database", s.SaveKeyUses(ended), context.Canceled)
+	wantError(t, "storing without a database", s.SaveKeyUses(endedContext(t)), context.Canceled)
 	noError(t, s.SaveKeyUses(t.Context()))
 	expect(t, "the last use after a failure", lastUse(), now)
 	for _, want := range []int{1, 0} { // with the key, and after it
@@ -380,8 +377,7 @@ func TestLedgerRefusesTestKeys(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	issued := must(s.IssueKey(t.Context(), caller.Account, apikey.Wanted{Limits: apikey.Limits{Test: true}}))(t)
 	test := must(s.Authenticate(t.Context(), issued.Secret))(t)
-	err := l.Append(t.Context(), decided(test, parse(t, entity.Domain, "block.test"), check.Block))
-	wantError(t, "recording a check with a test key", err, errTestKey)
+	wantError(t, "recording a check with a test key", l.Append(t.Context(), allowed(t, test)), errTestKey)
 	expect(t, "records", rowsOf(t, s, "audit_records"), 0)
 	expect(t, "checks counted", rowsOf(t, s, "quota_usage"), 0)
 }

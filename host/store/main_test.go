@@ -34,6 +34,7 @@ var (
 	holds         = is.That
 	mustHold      = is.Must
 	until         = is.Until
+	endedContext  = is.Ended
 	plan          = storetest.Plan
 	newCaller     = storetest.NewCaller
 	newKey        = storetest.NewKey

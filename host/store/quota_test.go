@@ -170,9 +170,7 @@ func TestUsage(t *testing.T) {
 	for err == nil { // one account's share of the slots for counts
 		_, err = s.counting.Take(other.Account)
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	_, err = s.countChecks(ended, requester{AccountID: other.Account}, day(5), day(7), byDay)
+	_, err = s.countChecks(endedContext(t), requester{AccountID: other.Account}, day(5), day(7), byDay)
 	wantError(t, "more counts at once", err, admission.ErrShare)
 	noDiff(t, "without the last day", want[:2], must(s.CountChecks(t.Context(), caller, day(5), day(6)))(t))
 	u, err := s.Usage(t.Context(), caller.Account)
@@ -377,8 +375,7 @@ func TestSignInOnce(t *testing.T) {
 	signsIn(first, signin.ErrUnknown)
 	signsIn(second, nil)
 	signsIn(second+"X", signin.ErrMistyped)
-	at := must(s.CodeIssuedAt(t.Context(), account))(t)
-	holds(t, time.Since(at) <= time.Hour, "the code was issued at %v", at)
+	holds(t, time.Since(must(s.CodeIssuedAt(t.Context(), account))(t)) <= time.Hour, "the code was issued long ago")
 	// Neither the code nor a token is in the database.
 	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
 	for _, table := range []string{"sign_in_codes", "sessions"} {

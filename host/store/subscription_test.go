@@ -168,8 +168,7 @@ func TestConditionalRequests(t *testing.T) {
 		holds(t, r.UserAgent() == "assay/1.2.3" && r.URL.RawQuery == "key=secret" &&
 			r.Header.Get("If-None-Match") == "", "first request: %s %v", r.URL, r.Header)
 		s.now = s.now.Add(20 * time.Hour)
-		result := must(s.fetch(t))(t)
-		holds(t, result.Unchanged, "second fetch: %+v", result)
+		expect(t, "the second fetch found no change", must(s.fetch(t))(t).Unchanged, true)
 		r = s.publisher.last()
 		holds(t, (r.Header.Get("If-None-Match") != "") == etag && (r.Header.Get("If-Modified-Since") != "") != etag,
 			"second request: %v", r.Header)
@@ -179,7 +178,7 @@ func TestConditionalRequests(t *testing.T) {
 			got.NextFetchAt.Equal(s.now.Add(s.sub.Every)), "confirmed: %+v", got)
 		// Other content under the name makes the validators invalid.
 		importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
-		result = must(s.fetch(t))(t)
+		result := must(s.fetch(t))(t)
 		holds(t, !result.Unchanged && len(listings(t, s.Store, "a.example")) == 1, "after an import: %+v", result)
 	})
 }
@@ -219,8 +218,7 @@ func TestDeadPublisher(t *testing.T) {
 	holds(t, len(got) == 1 && !got[0].Fresh, "out of date: %+v", got)
 	s.now = imported.Add(s.sub.ExpiresAfter)
 	s.expectState(t, feed.Expired)
-	got = listings(t, s.Store, "a.example")
-	holds(t, len(got) == 0, "expired: %+v", got)
+	expect(t, "listings once it expired", len(listings(t, s.Store, "a.example")), 0)
 	s.publisher.fail(0)
 	s.publisher.publish("a.example\n")
 	must(s.fetch(t))(t)
@@ -258,8 +256,7 @@ func TestHeldVersion(t *testing.T) {
 	s.publisher.publish(lines(7))
 	wantFailure(t, errOf(s.fetch(t)), "a list of 7 instead of 300 entries was imported")
 	noError(t, s.AcceptSubscribed(t.Context(), "Bad"))
-	result := must(s.fetch(t))(t)
-	holds(t, result.Entries == 7, "accepted: %+v", result)
+	expect(t, "accepted entries", must(s.fetch(t))(t).Entries, 7)
 	s.expectState(t, feed.Current)
 }
 
@@ -282,8 +279,7 @@ func TestClaims(t *testing.T) {
 	killed := claims[0]
 	expect(t, "a claim by name", must(s.ClaimSubscription(t.Context(), "Bad", time.Hour))(t), nil)
 	s.now = s.now.Add(time.Hour)
-	result := must(s.fetch(t))(t)
-	holds(t, result.Entries == 1, "after the claim ended: %+v", result)
+	expect(t, "entries after the claim ended", must(s.fetch(t))(t).Entries, 1)
 	_, err := s.ImportSubscribed(t.Context(), killed, feed.Plain, feed.Validators{},
 		inPairs(entries(t, "late.example")))
 	wantError(t, "importing late", err, feed.ErrClaimLost)
@@ -296,10 +292,8 @@ func TestClaims(t *testing.T) {
 	// A host that stops gives its claim back.
 	s.now = s.now.Add(s.sub.Every)
 	c := must(s.ClaimSubscription(t.Context(), "", time.Hour))(t)
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
 	fetcher := &feed.Subscriber{Store: s.Store, Logger: discard(), Now: func() time.Time { return s.now }}
-	wantError(t, "stopped", errOf(fetcher.Fetch(stopped, c)), context.Canceled)
+	wantError(t, "stopped", errOf(fetcher.Fetch(is.Ended(t), c)), context.Canceled)
 	expect(t, "failures of a host that stops", s.state(t).Failures, 0)
 	// A new subscription takes the claim away.
 	c = must(s.ClaimSubscription(t.Context(), "", time.Hour))(t)
@@ -307,8 +301,7 @@ func TestClaims(t *testing.T) {
 	wantError(t, "with old settings", s.ConfirmSubscribed(t.Context(), c), feed.ErrClaimLost)
 	noError(t, s.Unsubscribe(t.Context(), "Bad"))
 	wantError(t, "unsubscribing again", s.Unsubscribe(t.Context(), "Bad"), ErrNoSubscription)
-	got = listings(t, s.Store, "a.example")
-	holds(t, len(got) == 1, "after the end of the subscription: %+v", got)
+	expect(t, "listings after the end of the subscription", len(listings(t, s.Store, "a.example")), 1)
 }
 
 // A running host fetches what is due, and reports the state of all lists.
@@ -337,6 +330,5 @@ func TestSubscriberRuns(t *testing.T) {
 	got := host.Degraded()
 	holds(t, len(got) == 1 && strings.HasPrefix(got[0], "list B is failing: fetching list: "), "degraded: %q", got)
 	noError(t, s.WithdrawFeed(t.Context(), "A"))
-	all := must(s.Subscriptions(t.Context()))(t)
-	holds(t, len(all) == 1, "after the withdrawal: %+v", all)
+	expect(t, "subscriptions after the withdrawal", len(must(s.Subscriptions(t.Context()))(t)), 1)
 }

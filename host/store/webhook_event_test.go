@@ -140,8 +140,7 @@ func TestResendFailed(t *testing.T) {
 	failedEvents(t, s, clock, o, stranger, 1)
 	resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since)
 	holds(t, resent == 3 && gone == 0 && err == nil, "resent %d, gone %d, %v, want 3 and 0", resent, gone, err)
-	claimed := claim(t, o, all)
-	holds(t, len(claimed) == 3, "%d events are pending", len(claimed))
+	expect(t, "pending events", len(claim(t, o, all)), 3)
 	clock.advance(t, 3*time.Hour)
 	noError(t, s.Prune(t.Context()))
 	resent, gone, err = s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour))
@@ -182,8 +181,7 @@ func TestPruneWebhooks(t *testing.T) {
 	must(s.db.NewRaw(`UPDATE webhook_events SET state = 'pending', next_attempt_at = now() + interval '1 h',
 		settled_at = NULL WHERE ref = ?`, waiting).Exec(t.Context()))(t)
 	clock.advance(t, time.Second)
-	got, want = prune(), waiting
-	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
+	expect(t, "payloads that are held after 72 hours", prune(), waiting)
 	expect(t, "the attempt in an hour is due", one[bool](t, s, `SELECT next_attempt_at = now() FROM webhook_events
 		WHERE ref = ?`, waiting), true)
 	clock.advance(t, time.Minute)
@@ -357,8 +355,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	_, retry := finish(t, o, ended(inFlight, 500))
 	holds(t, !retry, "the attempt in flight is retried")
 	blocked(t, l, caller, 1) // creates no event
-	d := claimOne(t, o)
-	holds(t, d.Ref == kept, "event %s of the removed endpoint was claimed", d.Ref)
+	expect(t, "the event that was claimed", claimOne(t, o).Ref, kept)
 	noError(t, s.Prune(t.Context()))
 	expect(t, "accounts whose delivered requests are kept", one[string](t, s, `SELECT string_agg(e.account_id, ' ')
 		FROM webhook_attempts AS a JOIN webhook_events AS e USING (chain, ref) WHERE sealed_exchange IS NOT NULL`),

@@ -186,15 +186,14 @@ func TestAnotherHostContinues(t *testing.T) {
 	for tries := range 4 {
 		for range 2 {
 			number++
-			d := claimOne(t, dies)
-			mustHold(t, d.Attempt == number, "attempt %d was claimed as %d", number, d.Attempt)
+			expect(t, "the claimed attempt", claimOne(t, dies).Attempt, number)
 			clock.advance(t, webhook.AttemptLease-time.Microsecond)
 			claimNone(t, lives, "within the lease")
 			clock.advance(t, time.Microsecond)
 		}
 		number++
 		d := claimOne(t, lives)
-		mustHold(t, d.Attempt == number, "attempt %d was claimed as %d", number, d.Attempt)
+		expect(t, "the claimed attempt", d.Attempt, number)
 		delay, retry := finish(t, lives, ended(d, 503))
 		expect(t, fmt.Sprint("retry after ", tries+1), retry, tries < 3)
 		clock.advance(t, delay)
