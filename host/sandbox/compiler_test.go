@@ -202,10 +202,7 @@ func TestCompilerProcess(t *testing.T) {
 		expect.That(t, err == nil && text.Len() <= 0, "preparing again: %v; logged %s", err, text)
 	})
 	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
-	if p, err := compilingWith(t, "panic", Config{}).Open(t.Context(), sevenPoints(t)); err == nil {
-		closePlugin(t, p)
-		t.Error("code was kept without a folder")
-	}
+	openError(t, compilingWith(t, "panic", Config{}), sevenPoints(t)) // no code is kept without a folder
 }
 
 // The compiler describes defects as Open does.
@@ -217,10 +214,8 @@ func TestCompilerDescribesDefects(t *testing.T) {
 		"initialisation traps": signalling(1, codeOne, "x").initialising(opUnreachable),
 	}, func(t *testing.T, g *guest) {
 		m := pack(t, g.encode(), manifest())
-		_, want := sandboxOf(t, 1).Open(t.Context(), m)
-		_, got := compilingWith(t, "compile", Config{}).Open(t.Context(), m)
-		expect.That(t, want != nil && got != nil && got.Error() == want.Error(),
-			"the compiler says %v\nin this process: %v", got, want)
+		expect.Equal(t, "what the compiler says", openError(t, compilingWith(t, "compile", Config{}), m).Error(),
+			openError(t, sandboxOf(t, 1), m).Error())
 		err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).Prepare(t.Context(), m)
 		expect.That(t, err != nil, "the module was prepared")
 	})
@@ -234,15 +229,14 @@ func TestCompilerInheritsNothing(t *testing.T) {
 	}
 	secret := expect.Value(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer secret.Close()
-	_, err := compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
-	expect.That(t, err != nil && strings.HasSuffix(err.Error(), "found: "), "%v", err)
+	err := openError(t, compilingWith(t, "inspect", Config{}), sevenPoints(t))
+	expect.That(t, strings.HasSuffix(err.Error(), "found: "), "%v", err)
 }
 
 func TestCompilerThatCannotStart(t *testing.T) {
 	t.Parallel()
 	box := New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()})
-	_, err := box.Open(t.Context(), sevenPoints(t))
-	expect.ErrorText(t, "error", err, "starting a process with limits")
+	expect.ErrorText(t, "error", openError(t, box, sevenPoints(t)), "starting a process with limits")
 }
 
 // Opening a plugin never waits for a preparation.

@@ -89,6 +89,17 @@ func openGuest(t testing.TB, g *guest) *Plugin {
 	return openIn(t, sandboxOf(t, 2), pack(t, g.encode(), manifest()))
 }
 
+// openError returns the error of opening a module, which must not succeed.
+func openError(t testing.TB, s *Sandbox, m registry.Module) error {
+	t.Helper()
+	p, err := s.Open(t.Context(), m)
+	if err == nil {
+		closePlugin(t, p)
+		t.Fatal("the module was opened")
+	}
+	return err
+}
+
 func closePlugin(t testing.TB, p *Plugin) {
 	t.Helper()
 	expect.Error(t, "closing plugin", p.Close(t.Context()), nil)

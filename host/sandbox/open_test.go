@@ -62,13 +62,9 @@ func TestOpenDescribesDefects(t *testing.T) {
 		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
 		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
 	}, func(t *testing.T, test defect) {
-		p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))
-		if err == nil {
-			closePlugin(t, p)
-			t.Fatal("the module was opened")
-		}
+		err := openError(t, sandboxOf(t, 1), pack(t, test.guest.encode(), manifest()))
 		for _, want := range append(test.want, "guest@1.0.0") {
-			expect.That(t, strings.Contains(err.Error(), want), "%v\ndoes not contain %q", err, want)
+			expect.ErrorText(t, "opening", err, want)
 		}
 	})
 }
@@ -247,8 +243,7 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range calls {
-				got := score()
-				expect.Must(t, got == c.want, "reason %q, want %q", got, c.want)
+				expect.Equal(t, "reason", score(), c.want)
 			}
 			runtime.ReadMemStats(&after)
 			if allocated := (after.TotalAlloc - before.TotalAlloc) / calls; allocated > maxAllocated {

@@ -35,8 +35,7 @@ func TestEndless(t *testing.T) {
 	}, func(t *testing.T, c testCase) {
 		const slice, refills, maxOverdraft = 10_000, 20, 70_000
 		fuel := &fuelSupply{slice: slice, refills: refills}
-		err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...)
-		expect.Must(t, errors.Is(err, errOutOfFuel), "ended with %v", err)
+		expect.Error(t, "the end", run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...), errOutOfFuel)
 		expect.That(t, fuel.granted <= (refills+1)*(slice+maxOverdraft), "%d slices of %d paid for %d units",
 			refills, slice, fuel.granted)
 	})
