@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/registry"
 	"assay/registry/expect"
 )
@@ -135,9 +133,9 @@ func TestByType(t *testing.T) {
 			`}]}`
 		l := expect.Value(registry.ParseLineup([]byte(document)))(t)
 		got := l.Layers[0].Weight
-		diff := cmp.Diff(want.weight, got)
-		expect.That(t, diff == "" && got.For("email") == want.email && got.For("phone") == want.phone &&
-			got.String() == want.shown, "%s reads as %s (-want +got):\n%s", text, got, diff)
+		expect.NoDiff(t, text, want.weight, got)
+		expect.That(t, got.For("email") == want.email && got.For("phone") == want.phone && got.String() == want.shown,
+			"%s reads as %s", text, got)
 		encoded, err := l.Encode()
 		expect.That(t, err == nil && string(encoded) == document, "encoded as %s, %v\nwant %s", encoded, err, document)
 	}

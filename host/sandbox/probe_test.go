@@ -132,8 +132,7 @@ func (pr *probe) traces(t *testing.T) {
 		printed, _, _ := strings.Cut(got.Printed, "\n")
 		expect.That(t, printed == c.want.Printed, "%s: printed %q, want %q", c.name, printed, c.want.Printed)
 		got.Printed, got.Fuel, got.Memory, got.Time = c.want.Printed, 0, 0, 0
-		diff := cmp.Diff(c.want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "began" },
+		expect.NoDiff(t, c.name, c.want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "began" },
 			cmp.Ignore()))
-		expect.That(t, diff == "", "%s (-want +got):\n%s", c.name, diff)
 	}
 }

@@ -245,8 +245,7 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 		g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
 		m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
 		_, err := openIn(t, sandboxOf(t, 1), m).Score(t.Context(), facts("x", ""))
-		want := fmt.Sprintf("returned %d,", 1000+test.want)
-		expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), want), "%v, want %s", err, want)
+		expect.ErrorText(t, "the call", failureOf(t, err).Err, fmt.Sprintf("returned %d,", 1000+test.want))
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/registry/expect"
 )
 
@@ -23,9 +21,8 @@ func TestRanked(t *testing.T) {
 		"URLs":                "rank,url\n1,https://popular.example\n3,https://shop.example/\n",
 	}, func(t *testing.T, list string) {
 		got, report, err := read(t, strings.NewReader(list), Options{Ranked: true})
-		if diff := cmp.Diff(want, got); err != nil || diff != "" || report.Malformed != 0 {
-			t.Errorf("%v, report %+v, entries (-want +got):\n%s", err, report, diff)
-		}
+		expect.NoDiff(t, "entries", want, got)
+		expect.That(t, err == nil && report.Malformed == 0, "%v, report %+v", err, report)
 	})
 	for name, test := range map[string]struct{ list, want string }{
 		"names without ranks": {"domain,name\npopular.example,x\n", errNoRank.Error()},

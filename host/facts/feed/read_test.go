@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
@@ -239,9 +238,8 @@ func TestMalformedExamples(t *testing.T) {
 		lines = append(lines, m.Line)
 		expect.That(t, len(m.Text) <= maxExampleText+3 && m.Reason != "", "example %+v", m)
 	}
-	diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines)
-	expect.That(t, diff == "" && report.Malformed == 21 && report.Entries == 19_979,
-		"lines of examples (-want +got):\n%s\n%+v", diff, report)
+	expect.NoDiff(t, "lines of examples", []int64{5, 999, 1999, 2999, 3999}, lines)
+	expect.That(t, report.Malformed == 21 && report.Entries == 19_979, "%+v", report)
 	expect.That(t, report.Examples[0].Reason == tooLong, "the long line: %+v, want %q", report.Examples[0], tooLong)
 }
 

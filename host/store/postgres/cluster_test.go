@@ -36,8 +36,7 @@ func TestReopenKeepsData(t *testing.T) {
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
-	want := filepath.Join(parent, "data", name, "postgres")
-	expect.That(t, c.data == want, "the cluster is in %s, want %s", c.data, want)
+	expect.Equal(t, "the cluster's folder", c.data, filepath.Join(parent, "data", name, "postgres"))
 	expect.NoDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
 	pid := mustRun(t, c)
 	group, err := syscall.Getpgid(pid)
