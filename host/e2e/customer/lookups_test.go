@@ -41,7 +41,8 @@ func TestLookupSettings(t *testing.T) {
 		"blocklists":       {installation.Config{DNSBL: []string{"zen.example.org", "domain:dbl.example.org"}}, ""},
 		"a URL as a list":  {installation.Config{DNSBL: []string{"zen.example.org", "https://x"}}, "ASSAY_DNSBL"},
 	} {
-		test.given.Listen, test.given.DataDir, test.given.DatabaseConnections, test.given.Chains = "127.0.0.1:0", "x", 12, 1
+		test.given.Listen, test.given.DataDir = "127.0.0.1:0", "x"
+		test.given.DatabaseConnections, test.given.Chains = 12, 1
 		expect.Outcome(t, name, test.given.Validate(), test.want)
 	}
 	missing := filepath.Join(t.TempDir(), "none")
