@@ -252,9 +252,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{WriteTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})
-	c := expect.Value(net.Dial("tcp", s.addr))(t)
-	defer c.Close()
-	expect.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	c := s.dial(t)
 	request := []byte(strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n", 100))
 	for {
 		if _, err := c.Write(request); err != nil {

@@ -205,17 +205,6 @@ func (k expired) Recall(presented string) (check.Caller, bool, error) {
 	return caller, false, nil
 }
 
-// Guesses from a network do not delay its clients whose keys were valid a moment ago.
-func TestGuessesLeaveNeighboursAlone(t *testing.T) {
-	t.Parallel()
-	s := New(Config{Checker: &checker{}, Keys: expired{remembering{keys{}.Authenticate}}, Public: &public{},
-		Rates: noNetworks{}, MaxLookups: 2})
-	expect.Value(s.lookups.Take("192.0.2.0/24"))(t)
-	for key, want := range map[string]error{goodKey: nil, "unknown": admission.ErrBusy} {
-		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
-	}
-}
-
 // noNetworks lets no network look up keys.
 type noNetworks struct{ boundless }
 
@@ -272,13 +261,24 @@ func TestRevokedKeysThatAreRemembered(t *testing.T) {
 	s.ask(t, testKey, "POST /api/check", exampleBody).is(t, "a test key", 401)
 }
 
-// A remembered key needs no look-up, and so no slot for one.
+// A remembered key needs no look-up, and so no slot for one. Guesses from a network do not delay its clients whose keys
+// were valid a moment ago.
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Checker: &checker{}, Keys: remembering{noLookups(t)}, Public: &public{}, MaxLookups: 1})
-	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
-	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
-		expect.Error(t, key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
+	for taken, test := range map[string]struct {
+		cfg     Config
+		unknown error
+	}{
+		"192.0.2.9/32": {Config{Keys: remembering{noLookups(t)}, MaxLookups: 1}, check.ErrUnauthorized},
+		"192.0.2.0/24": {Config{Keys: expired{remembering{keys{}.Authenticate}}, Rates: noNetworks{}, MaxLookups: 2},
+			admission.ErrBusy},
+	} {
+		test.cfg.Checker, test.cfg.Public = &checker{}, &public{}
+		s := New(test.cfg)
+		expect.Value(s.lookups.Take(taken))(t)
+		for key, want := range map[string]error{goodKey: nil, "unknown": test.unknown} {
+			expect.Error(t, taken+" "+key, expect.ErrorOf(s.authenticate(t.Context(), withKey(key))), want)
+		}
 	}
 }
 
