@@ -176,10 +176,9 @@ func TestWitnessKnowsMore(t *testing.T) {
 	started := submitterOf(t, k, one)
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())
-		if got := host.Contradicted(); len(got) != 1 || got[0] != "witness one.example cosigned 304 records of audit "+
-			"chain 0, but the newest checkpoint in the database has 4: "+ErrWentBack.Error() || host.Delayed() != nil {
-			t.Errorf("contradicted %q, delayed %q", got, host.Delayed())
-		}
+		expect.NoDiff(t, "contradicted", []string{"witness one.example cosigned 304 records of audit chain 0, but " +
+			"the newest checkpoint in the database has 4: " + ErrWentBack.Error()}, host.Contradicted())
+		expect.Equal(t, "delayed", len(host.Delayed()), 0)
 	}
 	// The chain goes on with other records.
 	fill(t, db, 400)
@@ -187,9 +186,8 @@ func TestWitnessKnowsMore(t *testing.T) {
 	expect.NoError(t, another(t, k).SignHeads(t.Context()))
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())
-		if got := host.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "is not the beginning of the one") {
-			t.Errorf("contradicted %q", got)
-		}
+		got := host.Contradicted()
+		expect.That(t, len(got) == 1 && strings.Contains(got[0], "is not the beginning of the one"), "%q", got)
 	}
 	wantWitnesses(t, k, "", one)
 	// A proof without its tiles.

@@ -289,10 +289,9 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	expect.NoError(t, k.Tidy(t.Context())) // nothing is missing
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 	expect.That(t, len(c.Damaged) == 0 && len(c.Trees) == 4, "restored from the database %+v", c)
-	c = ReadCheckpoints([]string{"missing"}, k.Signer.Public)
-	expect.That(t, len(c.Damaged) == 1, "a missing file is read as %+v", c)
-	_, err := CheckpointDir(expect.Value(k.Dir.Files())(t)[0]).Files()
-	expect.That(t, err != nil, "a folder that cannot be read counts as empty")
+	expect.Equal(t, "missing files", len(ReadCheckpoints([]string{"missing"}, k.Signer.Public).Damaged), 1)
+	expect.Failure(t, expect.ErrorOf(CheckpointDir(expect.Value(k.Dir.Files())(t)[0]).Files()),
+		"a folder that cannot be read counts as empty")
 }
 
 // Files of hours become files of days with a checkpoint an hour. Anchors are kept.
