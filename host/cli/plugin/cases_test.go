@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,8 +167,7 @@ func TestLayerTextsAreOneLine(t *testing.T) {
 		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
 		"a\u202eb": `"a\u202eb"`,
 	} {
-		got := terminal.OneLine(text)
-		expect.That(t, got == want, "%q becomes %s, want %s", text, got, want)
+		expect.Equal(t, fmt.Sprintf("%q", text), terminal.OneLine(text), want)
 	}
 }
 

@@ -67,8 +67,7 @@ func TestPluginPush(t *testing.T) {
 	for name, module := range map[string]string{"alternating": alternating, "counting": counting} {
 		want := map[string]string{"alternating": "the layer is not deterministic", "counting": "units of fuel"}[name]
 		refused(name, want, hosttest.Packed(t, name, module, `"entities":["domain"],"facts":[],"signals":[]`))
-		_, err := store.Plugin(t.Context(), name, "1.0.0")
-		expect.Error(t, name+" after it was refused", err, registry.ErrNoPlugin)
+		expect.Error(t, name+" then", expect.ErrorOf(store.Plugin(t.Context(), name, "1.0.0")), registry.ErrNoPlugin)
 	}
 }
 
@@ -139,9 +138,8 @@ func TestPluginInspectMeasure(t *testing.T) {
 	text := hosttest.Runs(t, 0, "plugin", "inspect", file, "--measure")
 	hosttest.Has(t, text, "the same answers in two processes", "Scores: 0 to 50 of 0 to 50", "raises by itself: 0 of ")
 	i := runsJSON[inspection](t, "plugin", "inspect", file, "--measure")
-	if p := i.Passport; p == nil || p.Digest != i.Digest || p.Format != rehearsal.PassportFormat || p.MostFuel == 0 {
-		t.Errorf("%+v", p)
-	}
+	p := i.Passport
+	expect.That(t, p != nil && p.Digest == i.Digest && p.Format == rehearsal.PassportFormat && p.MostFuel > 0, "%+v", p)
 	hosttest.Has(t, text, "\nNot signed.\n")
 	expect.That(t, i.Signature == nil, "signed by %+v", i.Signature)
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 99")

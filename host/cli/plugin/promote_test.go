@@ -115,9 +115,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	l := inForce().Lineup.Layer("probe")
 	expect.That(t, l != nil && l.Runs() == registry.ModeShadow && l.Weight.String() == "1.5", "in shadow: %+v", l)
 	promote(promotion{Plugin: "probe@1.0.0", From: inLineup, To: inCanary, Next: isLive}, "probe", "--weight", "0.1")
-	if shown := inForce(); shown.Canary == nil || shown.Canary.Share != 5 || shown.Canary.Limit != "1%" {
-		t.Errorf("the canary: %+v", shown.Canary)
-	}
+	c := inForce().Canary
+	expect.That(t, c != nil && c.Share == 5 && c.Limit == "1%", "the canary: %+v", c)
 	pushProbe(t, dir, database, "1.1.0")
 	refused("--force --reason TEXT", "promote", "probe") // no check was scored
 	refused("from canary to live does not use", "promote", "probe", "--weight", "0.5")
@@ -137,9 +136,9 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("--force --reason TEXT", "retire", "domain", "--force")
 
 	hosttest.Output(t, dir, database, "plugin", "retire", probeFile(t, "9.0.0"))
-	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe") != nil || shown.Revision != 1 {
-		t.Errorf("after it was retired: %+v", shown)
-	}
+	shown = inForce()
+	expect.That(t, shown.Canary == nil && shown.Lineup.Layer("probe") == nil && shown.Revision == 1,
+		"after it was retired: %+v", shown)
 	all := hosttest.Output(t, dir, database, "layers", "list", "--all")
 	expect.That(t, strings.Count(all, "probe") == 3, "published:\n%s", all)
 }
@@ -234,8 +233,8 @@ func TestPluginDev(t *testing.T) {
 	hosttest.Has(t, interrupt(syscall.SIGINT), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
 	said := hosttest.Output(t, dir, database, "lineup", "show", "--history")
 	expect.That(t, strings.Count(said, "a trial") == 2, "the reason is not that of both changes:\n%s", said)
-	_, err := store.Plugin(t.Context(), "watched", "0.1.0") // each had a version of its own
-	expect.Error(t, "the manifest's version", err, registry.ErrNoPlugin)
+	expect.Error(t, "the manifest's version", expect.ErrorOf(store.Plugin(t.Context(), "watched", "0.1.0")),
+		registry.ErrNoPlugin) // each had a version of its own
 	live, _ := hosttest.NewLayer(t, "graph", project.C)
 	until, interrupt = session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", live, "--json"))
 	until(`{"event":"skipped","reason":"graph@`)

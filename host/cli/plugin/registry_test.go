@@ -25,8 +25,7 @@ func TestPasswordThatOthersCanRead(t *testing.T) {
 	access := registryAccess{Username: "ana", Password: file}
 	expect.Equal(t, "password", expect.Value(access.options())(t).Password, "secret")
 	expect.NoError(t, os.Chmod(file, 0o640))
-	_, err := access.options()
-	expect.ErrorText(t, "a password that a group can read", err, file+" (mode 640): run chmod 600")
+	expect.ErrorText(t, "a group can read it", expect.ErrorOf(access.options()), file+" (mode 640): run chmod 600")
 }
 
 // TestRegistryRefusals changes what a registry stores and whom the operator trusts. Each plugin is refused by name.
