@@ -202,7 +202,7 @@ func TestCompilerProcess(t *testing.T) {
 		expect.That(t, err == nil && text.Len() <= 0, "preparing again: %v; logged %s", err, text)
 	})
 	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
-	openError(t, compilingWith(t, "panic", Config{}), sevenPoints(t)) // no code is kept without a folder
+	_ = openError(t, compilingWith(t, "panic", Config{}), sevenPoints(t)) // no code is kept without a folder
 }
 
 // The compiler describes defects as Open does.

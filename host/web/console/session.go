@@ -67,7 +67,7 @@ func (c *Console) sealCookie(ctx *fiber.Ctx, name, context string, v any, until 
 	return nil
 }
 
-// setCookie also sets how long the cookie lasts, which counts whatever the browser's clock says (RFC 6265, section 5.3).
+// setCookie also sets how long the cookie lasts, which does not depend on the browser's clock (RFC 6265, section 5.3).
 func (c *Console) setCookie(ctx *fiber.Ctx, name, value string, until time.Time) {
 	ctx.Cookie(&fiber.Cookie{
 		Name: c.cookieName(ctx, name), Value: value, Path: "/", Expires: until, HTTPOnly: true,
