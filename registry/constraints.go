@@ -193,8 +193,8 @@ func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
 	return manifests
 }
 
-// CheckConstraints returns an error with the constraints that the lineup breaks. Of those of one type, layer
-// and band, and to one side of it, it has only the worst one and their number.
+// CheckConstraints returns an error with the constraints that the lineup breaks. For each type, layer, band and side of
+// the band, it names only the worst one and counts the others.
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	var kinds []string
 	worst, count := map[string]Constraint{}, map[string]int{} // by kind

@@ -128,7 +128,7 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 		Signal
 		weight float64
 	}
-	var accusing []string // sorted; without those that yield themselves, so that no circle of them goes untold
+	var accusing []string // sorted; without signals that yield, because those of a circle would all disappear
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
 			if verdict != Allow && o.Weight*float64(s.Points) > 0 && len(s.YieldsTo) == 0 {

@@ -164,7 +164,7 @@ func (c *Client) RecordedCheck(ctx context.Context, ref string) (CheckDetails, e
 // ExportChecks returns all recorded checks that match, in the format csv or json. It may take as long as Wait.
 func (c *Client) ExportChecks(ctx context.Context, format string, query Query) ([]byte, error) {
 	if query.Request != (Request{}) {
-		return nil, errors.New("an export cannot be asked for by value")
+		return nil, errors.New("checks cannot be exported by value")
 	}
 	values := url.Values{"format": {format}}
 	for name, value := range map[string]string{"verdict": string(query.Verdict), "type": query.Type, "key": query.Key} {

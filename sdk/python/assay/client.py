@@ -342,7 +342,7 @@ class Client:
         """Returns all recorded checks that match, as a file. May take as long as `wait`."""
         values = {name: _text(value) for name, value in (query or {}).items()}
         if named := values.keys() & {"domain", "email", "phone", "iban", "region"}:
-            raise ValueError(f"an export cannot be asked for by value: {', '.join(sorted(named))}")
+            raise ValueError(f"checks cannot be exported by value: {', '.join(sorted(named))}")
         request = self._request("GET", f"/api/checks/export?{urlencode({**values, 'format': format})}")
         return self._send(request, patient=True).body
 
