@@ -376,7 +376,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f.set(codeMissingDot, blockPoints)
 	case (m.Kind() == brand.Coined && m.delimited || m.Kind() != brand.Site && m.isWholeLabel()) && strong,
 		m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
-			!wordlist.Has(namedInHosts, m.Key) && m.RelationTo(&h.Host) == brand.Unrelated:
+			!wordlist.Has(namedInHosts, m.Key):
 		f.set(codeSubdomain, reviewPoints)
 	}
 	return f

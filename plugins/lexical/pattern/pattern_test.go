@@ -40,6 +40,7 @@ func TestPosing(t *testing.T) {
 		"country, risky":    {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-"},
 		"country, at home":  {suffix.Host{Name: "de-blumen", TLD: "de"}, ""},
 		"com as a label":    {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com."},
+		"com further left":  {suffix.Host{Name: "wiese", Subdomain: "blumen-com", TLD: "net"}, "-com"},
 		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
 		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, ""},
 		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
