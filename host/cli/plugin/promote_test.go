@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,6 +196,9 @@ func TestPluginDev(t *testing.T) {
 		return expect.Value(store.ActiveLineup(t.Context()))(t).Lineup.Layer("watched")
 	}
 
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else the command would inherit that nohup ignores it
+	defer signal.Stop(hangups)
 	until, interrupt := session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", folder))
 	until("ok    a long number")
 	until("signal   +20 watched:name:digits: Contains the number “20245”")

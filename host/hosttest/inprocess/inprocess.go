@@ -22,7 +22,10 @@ func Serve(t *testing.T, options server.Options, cfg *installation.Config) (url,
 	out, in := io.Pipe()
 	cfg.Drain = new(time.Duration)
 	served := make(chan error, 1)
-	go func() { served <- server.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}, options) }()
+	go func() {
+		served <- server.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}, options)
+		_ = in.Close() // so that ReadURL does not wait for a host that did not start
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		expect.Error(t, "the host ended with", <-served, server.ErrStopped)
