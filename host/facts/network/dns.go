@@ -4,6 +4,8 @@ package network
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,7 +41,7 @@ func known(ctx context.Context, r Resolver, name string, t resolver.Type) (resol
 // DNS is the source "dns".
 type DNS struct {
 	resolver Resolver
-	label    string // of a name that exists only in zones with a wildcard
+	secret   string // of probe
 }
 
 var _ facts.Source = DNS{}
@@ -143,7 +145,7 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 		ask(s.zone, resolver.DS, dnssec)
 	}
 	if s.zone != "" && wants("dns.wildcard") {
-		ask(d.label+"."+s.zone, resolver.A, wildcard)
+		ask(d.probe(s.zone), resolver.A, wildcard)
 	}
 	if wants("dns.mx") {
 		ask(s.mail, resolver.MX, mailServers)
@@ -240,6 +242,13 @@ func dnssec(a resolver.Answer) entity.Facts {
 		value = "unsigned"
 	}
 	return entity.Facts{"dns.dnssec": value}
+}
+
+// probe returns a name that exists only if the zone has a wildcard. Each zone and process has its own label, so that an
+// owner of two zones cannot recognise in one what was asked for in the other.
+func (d DNS) probe(zone string) string {
+	sum := sha256.Sum256([]byte(d.secret + zone))
+	return hex.EncodeToString(sum[:12]) + "." + zone
 }
 
 // wildcard reads the answer for a random name, which exists only with a wildcard.

@@ -174,6 +174,21 @@ func TestQueriesPerFact(t *testing.T) {
 	})
 }
 
+// TestProbesOfWildcards checks that the owner of a zone cannot recognise probes from those of another zone.
+func TestProbesOfWildcards(t *testing.T) {
+	t.Parallel()
+	server, labels := resolvertest.Start(t, zone), map[string]bool{}
+	source := network.NewDNS(ask(t, server))
+	for _, name := range []string{"example.com", "example.net", "example.com"} {
+		_ = expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, name), wanting("dns.wildcard")))(t)
+	}
+	for _, asked := range server.Questions() {
+		label, _, _ := strings.Cut(asked, ".")
+		labels[label] = true
+	}
+	expect.Equal(t, "labels, one for each zone", len(labels), 2)
+}
+
 // TestFalseAnswers checks that nothing is learned from a server that gives false answers.
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
