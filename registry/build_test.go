@@ -137,6 +137,9 @@ func TestBuildCache(t *testing.T) {
 		m, err := cached(t, s)
 		expect.That(t, err == nil && m.Digest == first.Digest, "%s: the cached module was not used: %v", c.name, err)
 	}
+	expect.NoError(t, os.Symlink(t.TempDir(), filepath.Join(s.Root, "sdk", "node_modules")))
+	m, err := cached(t, s)
+	expect.That(t, err == nil && m.Digest == first.Digest, "a link to what npm installs: %v", err)
 	for _, c := range []struct{ name, file, content string }{
 		{"the plugin's code", "plugins/tiny/main.go", pluginSource + "\n// changed\n"},
 		{"another file of the plugin", "plugins/tiny/data/list.txt", "embedded"},
