@@ -163,8 +163,8 @@ func ReadDescription(dir string) (manifest, cases []byte, err error) {
 	return manifest, cases, err
 }
 
-// leftBehind are folders, or links to them, that no layer depends on: the output of tools for the SDK's other languages,
-// trainers, and test data.
+// leftBehind are folders, or links to folders, that no layer depends on: the output of tools for the SDK's other
+// languages, trainers, and test data.
 var leftBehind = []string{"node_modules", "build", "target", "__pycache__", "train", "learn", "testdata"}
 
 // key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without
