@@ -124,7 +124,8 @@ func (f *finding) scoreExact(h *host) {
 }
 
 // shortWords are short brands that are also words or common abbreviations.
-const shortWords = "bing evri fnac gls ing irs keds payu puma teva ugg ups vans visa wise xbox yeti zoom "
+const shortWords = "" +
+	"bell bing boi cox evri fnac gls ing irs juno keds lido payu puma shaw teva ugg ups vans visa wise xbox yeti zoom "
 
 // isDistinctive reports whether hardly any honest names except the owner's contain the brand as a separate word.
 func (m *match) isDistinctive() bool {
@@ -357,7 +358,7 @@ func (f *finding) scoreSuffixTypo(h *host) {
 
 // scoreSubdomainMatch scores a brand in a label left of the registrable domain. after holds the labels between the two.
 // Companies name their servers after the software and the services on them, so a brand's name there counts in an
-// address of the brand, next to bait words or disguised, and by itself only if it is distinctive.
+// address of the brand, next to bait words or disguised, and by itself or with one slip only if it is distinctive.
 func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	f := finding{match: *m}
 	following := h.Name
@@ -366,17 +367,21 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	}
 	strong := m.hasStrongBait() || baitClasses(h.Name)&(strongBait&^bait.Support) != 0 &&
 		!h.customer
+	named := m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
+		!wordlist.Has(namedInHosts, m.Key)
 	switch {
-	case m.form == misspelled || m.Kind() == brand.Site && m.form != exact: // machine names resemble others by chance
+	case m.Kind() == brand.Site && m.form != exact:
+	case m.form == misspelled: // names of machines resemble others by chance
+		if named && m.edits == 1 && m.typo.likely {
+			f = scoreMatch(h, m)
+		}
 	case m.form != exact:
 		f = scoreMatch(h, m)
 	case m.isWholeLabel() && continuesAddress(m.Brand, following, after == ""):
 		f.set(codeAddressInside, blockPoints)
 	case m.Kind() <= brand.Word && len(m.Key) >= coinedLetters && m.fillsAddress(0, len(m.label)):
 		f.set(codeMissingDot, blockPoints)
-	case (m.Kind() == brand.Coined && m.delimited || m.Kind() != brand.Site && m.isWholeLabel()) && strong,
-		m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
-			!wordlist.Has(namedInHosts, m.Key):
+	case (m.Kind() == brand.Coined && m.delimited || m.Kind() != brand.Site && m.isWholeLabel()) && strong, named:
 		f.set(codeSubdomain, reviewPoints)
 	}
 	return f

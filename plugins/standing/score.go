@@ -5,6 +5,7 @@ import (
 
 	"assay/plugins/internal/bank"
 	"assay/plugins/internal/quote"
+	"assay/plugins/internal/suffix"
 	"assay/sdk"
 )
 
@@ -81,29 +82,30 @@ func scoreTenure(c *sdk.Check, customers int) {
 	c.Signal(worth, kind.code, quote.Fill(kind.own, strconv.Itoa(customers), strconv.Itoa(min(days, maxPlausibleDays))))
 }
 
-// scoreGood scores lists of good entities.
+// scoreGood scores lists of good entities. A list's shared host says nothing about its customers.
 func scoreGood(c *sdk.Check) {
-	worth, kind := pointsGoodAbove, &goodAbove
-	switch c.Get(sdk.FeedGoodMatch) {
-	case "exact":
+	worth, kind, match := pointsGoodAbove, &goodAbove, c.Get(sdk.FeedGoodMatch)
+	switch {
+	case match == "exact":
 		worth, kind = pointsGood, &good
-	case "mail_domain":
+	case match == "mail_domain":
 		kind = &goodMailDomain
+	case suffix.IsShared(c.Get(sdk.DomainRegistrable), c.Get(sdk.DomainSubdomain)):
+		return
 	}
 	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get(sdk.FeedGood)))
 }
 
 // scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
-// given to somebody else. A mail provider's domain says nothing about its users, and a name under a private suffix has
-// no registration of its own.
+// given to somebody else. A mail provider's domain says nothing about its users, nor a shared host's about its
+// customers, and a name under a private suffix has no registration of its own.
 func scoreDomain(c *sdk.Check) {
-	if c.Has(sdk.EmailProvider) {
+	below := c.Get(sdk.DomainSubdomain)
+	if c.Has(sdk.EmailProvider) || suffix.IsShared(c.Get(sdk.DomainRegistrable), below) {
 		return
 	}
 	d := domain{Check: c, share: 1}
-	if c.Get(sdk.EntityType) == "email" {
-		d.share = 2
-	} else if below := c.Get(sdk.DomainSubdomain); below != "" && below != "www" {
+	if c.Get(sdk.EntityType) == "email" || below != "" && below != "www" {
 		d.share = 2
 	}
 	d.scoreRank()

@@ -3,6 +3,7 @@
 package suffix
 
 import (
+	_ "embed"
 	"strings"
 
 	"assay/plugins/internal/wordlist"
@@ -101,27 +102,24 @@ func Restricted(suffix string) bool {
 	return false
 }
 
-// siteBuilders lists site builders and free web hosts that the Public Suffix List lacks.
-const siteBuilders = "" +
-	"000webhostapp.com 25u.com 42web.io 50webs.com altervista.org angelfire.com at.ua beehiiv.com bigcartel.com " +
-	"bio.link blog.hu blog.jp bravesites.com byethost.com canalblog.com canva.site cargo.site carrd.co " +
-	"clickfunnels.com cloudwaysapps.com ct.ws dreamwidth.org dumb1.com durable.co dynamic-dns.net dynssl.com " +
-	"edgeone.app epizy.com fartit.com forumotion.com gamma.site ghost.io glitch.me godaddysites.com great-site.net " +
-	"gumroad.com hostingersite.com hubspotpagebuilder.com infinityfreeapp.com instanthq.com itch.io itemdb.com " +
-	"jetos.com jimdo.com jimdofree.com jimdosite.com jimdoweb.com jungleheart.com lflinkup.com linkpc.net " +
-	"liveblog365.com livejournal.com longmusic.com mailchimpsites.com medium.com mrbasic.com multiscreensite.com " +
-	"mybluehost.me myclickfunnels.com mykajabi.com myportfolio.com mystrikingly.com narod.ru neocities.org " +
-	"notion.site nxcli.io one.page onedumb.com otzo.com over-blog.com podia.com proboards.com rf.gd site123.me " +
-	"skyrock.com softr.app square.site squarespace.com strikingly.com substack.com surge.sh systeme.io teachable.com " +
-	"thinkific.com tiiny.site tilda.ws tistory.com tripod.com tumblr.com typepad.com ucoz.net ucraft.site ukit.me " +
-	"unaux.com vizvaz.com webador.com webcindario.com webnode.com webnode.cz webnode.es webnode.fr webnode.page " +
-	"webs.com weebly.com wikaba.com wikidot.com wixsite.com wixstudio.com wordpress.com work.gd x10.mx x24hr.com " +
-	"yolasite.com zyrosite.com "
+// siteBuilders lists site builders, free web hosts and dynamic DNS services that the Public Suffix List lacks, without
+// blogspot's domains in many countries.
+//
+//go:embed hosts.txt
+var siteBuilders string
 
 // tenantServices lists services that give each customer a label, for example for a help desk, files or fan pages.
 const tenantServices = "" +
-	"atlassian.net bandcamp.com deviantart.com fandom.com freshdesk.com hubspot.com onmicrosoft.com sharepoint.com " +
-	"typeform.com wikia.com zendesk.com "
+	"atlassian.net bandcamp.com deviantart.com fandom.com feishu.cn freshdesk.com gorgias.help helpscoutdocs.com " +
+	"hubspot.com larksuite.com odoo.com onmicrosoft.com readme.io screenconnect.com sharepoint.com typeform.com " +
+	"wikia.com zendesk.com "
+
+// IsShared reports whether a subdomain belongs to a customer of a site builder or of a service with tenants. The
+// registration and the popularity of the registrable domain say nothing about it.
+func IsShared(registrable, subdomain string) bool {
+	_, _, site := SplitSite(registrable, subdomain)
+	return site || HasTenants(registrable) && subdomain != "" && subdomain != "www"
+}
 
 // HasTenants reports whether names under registrable belong to customers of the service, although they cannot publish
 // arbitrary sites there. Such a name belongs neither to the service nor to a site builder.
@@ -130,7 +128,7 @@ func HasTenants(registrable string) bool { return wordlist.Has(tenantServices, r
 // SplitSite splits a subdomain of a site builder into the label that the site's owner chose and the labels left of it.
 // ok is false if registrable is not a site builder or the subdomain does not name a site.
 func SplitSite(registrable, subdomain string) (name, rest string, ok bool) {
-	if subdomain == "" || !wordlist.Has(siteBuilders, registrable) {
+	if subdomain == "" || !strings.HasPrefix(registrable, "blogspot.") && !wordlist.Has(siteBuilders, registrable) {
 		return "", "", false
 	}
 	if dot := strings.LastIndexByte(subdomain, '.'); dot >= 0 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/publicsuffix"
+
 	"assay/plugins/internal/wordlist"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -75,10 +77,17 @@ func TestLists(t *testing.T) {
 	for _, list := range []string{neutralSuffixes, siteBuilders, tenantServices} {
 		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
+	for _, host := range strings.Fields(siteBuilders + tenantServices) {
+		registrable := expect.Value(publicsuffix.EffectiveTLDPlusOne("site." + host))(t)
+		expect.Equal(t, "the registrable domain of a site", registrable, host) // nothing else finds the entry
+	}
+	expect.That(t, !IsShared("weebly.com", "") && !IsShared("zendesk.com", "www"), "a service's own site is shared")
 	for name, tt := range map[string]struct {
 		has             func(string) bool
 		members, others []string
 	}{
+		"IsShared": {func(host string) bool { return IsShared(host, "blumenwiese") },
+			[]string{"weeblysite.com", "blogspot.de", "blogspot.co.uk", "zendesk.com"}, []string{"example.com", "blog.com", ""}},
 		"HasTenants": {HasTenants, []string{"zendesk.com"}, []string{"endesk.com", "google.com", ""}},
 		"Neutral": {Neutral, []string{"github.io", "eu-west-1.elb.amazonaws.com"},
 			[]string{"s3.amazonaws.com", "weebly.com", "github.io gitlab.io", "hub.io", ""}},

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/train"
@@ -25,10 +26,25 @@ const (
 	lowest  = -38 // of the layer
 )
 
-// New fits a model to the rows at indices.
+// New fits a model to the rows at indices. Its weights are the means of those learned in several orders of the rows,
+// which depend less on chance.
 func New(rows []Row, indices []int32) *Model {
+	const orders = 4
+	var learned [orders][]float32
+	var wg sync.WaitGroup
+	for i := range learned {
+		learned[i] = make([]float32, ngram.Slots)
+		wg.Go(func() {
+			learn(learned[i], rows, indices, plan{epochs: 2, rate: 0.3, prior: 1e-6, decay: 1e-5, seed: seed + uint64(i)})
+		})
+	}
+	wg.Wait()
 	weights := make([]float32, ngram.Slots)
-	learn(weights, rows, indices, plan{epochs: 2, rate: 0.3, prior: 1e-6, decay: 1e-5})
+	for k := range weights {
+		for _, one := range learned {
+			weights[k] += one[k] / orders
+		}
+	}
 	steps, size := quantise(weights)
 	return stored(steps, size, -perUnit*math.Log(prevalence))
 }
@@ -58,7 +74,7 @@ func (m *Model) Refit(rows []Row) *Model {
 	}
 	Weigh(rows, indices, nil)
 	weights := slices.Clone(m.weights)
-	learn(weights, rows, indices, plan{epochs: 2, rate: 0.3, prior: 0.1, decay: 0.01})
+	learn(weights, rows, indices, plan{epochs: 2, rate: 0.3, prior: 0.1, decay: 0.01, seed: seed})
 	return stored(rounded(weights, m.size), m.size, m.bias)
 }
 
@@ -109,12 +125,12 @@ type plan struct {
 	rate   float64 // the learning rate of AdaGrad
 	prior  float32 // the sum of squares that it begins with; the larger, the smaller the first steps
 	decay  float64 // of weights, towards those that learning begins with
+	seed   uint64  // of the order of the rows
 }
 
 const seed = 4
 
-// learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time in
-// an order that depends on the seed. It changes weights. The explicit conversions round every product, so that machines
+// learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time. It changes weights. The explicit conversions round every product, so that machines
 // with fused multiply-add learn the same bits.
 func learn(weights []float32, rows []Row, indices []int32, p plan) {
 	order := make([]int32, len(indices))
@@ -124,7 +140,7 @@ func learn(weights []float32, rows []Row, indices []int32, p plan) {
 		squares[i] = p.prior
 	}
 	begin := slices.Clone(weights)
-	random := rand.NewPCG(seed, seed)
+	random := rand.NewPCG(p.seed, p.seed)
 	for range p.epochs {
 		for i := len(order) - 1; i > 0; i-- {
 			j := int(random.Uint64() % uint64(i+1))

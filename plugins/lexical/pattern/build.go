@@ -110,19 +110,32 @@ func posingCountry(label string) string {
 	return ""
 }
 
-// posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole label "com",
-// "net" or "org". It ignores www-something, because honest machines and sites have such names.
+// posingLabel returns the first part of another address in the labels of a subdomain: "com-", a whole label "com", "net"
+// or "org", or the suffix of a country, such as "co.jp" or "co-jp". It ignores www-something, because honest machines and
+// sites have such names.
 func posingLabel(subdomain string) string {
 	for rest, more := subdomain, subdomain != ""; more; {
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
-		switch label {
-		case "com", "net", "org":
+		next, _, _ := strings.Cut(rest, ".")
+		switch {
+		case label == "com" || label == "net" || label == "org":
 			return label + "."
+		case isSecondLevel(label) && len(next) == 2:
+			return label + "." + next
 		}
 		if token := posingToken(label, true); token == "com-" || token == "-com" {
 			return token
 		}
+		if n := len(label) - 3; n >= 2 && label[n] == '-' {
+			if token := label[strings.LastIndexByte(label[:n], '-')+1:]; isSecondLevel(token[:len(token)-3]) {
+				return token
+			}
+		}
 	}
 	return ""
 }
+
+// isSecondLevel reports whether countries have a suffix that begins with label, as in co.jp, besides those that begin
+// with com, net and org.
+func isSecondLevel(label string) bool { return label == "co" || label == "ne" || label == "or" }

@@ -34,17 +34,23 @@ func TestPosing(t *testing.T) {
 		host suffix.Host
 		part string
 	}{
-		"com inside":        {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-"},
-		"www glued on":      {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www"},
-		"www with a hyphen": {suffix.Host{Name: "www-blumen", TLD: "com"}, "www-"},
-		"country, risky":    {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-"},
-		"country, at home":  {suffix.Host{Name: "de-blumen", TLD: "de"}, ""},
-		"com as a label":    {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com."},
-		"com further left":  {suffix.Host{Name: "wiese", Subdomain: "blumen-com", TLD: "net"}, "-com"},
-		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
-		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, ""},
-		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
-		"country, hosted":   {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
+		"com inside":         {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-"},
+		"www glued on":       {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www"},
+		"www with a hyphen":  {suffix.Host{Name: "www-blumen", TLD: "com"}, "www-"},
+		"country, risky":     {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-"},
+		"country, at home":   {suffix.Host{Name: "de-blumen", TLD: "de"}, ""},
+		"com as a label":     {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com."},
+		"com further left":   {suffix.Host{Name: "wiese", Subdomain: "blumen-com", TLD: "net"}, "-com"},
+		"suffix, two labels": {suffix.Host{Name: "wiese", Subdomain: "blumen.co.jp", TLD: "net"}, "co.jp"},
+		"suffix in a label":  {suffix.Host{Name: "wiese", Subdomain: "blumen-or-jp", TLD: "net"}, "or-jp"},
+		"suffix as a label":  {suffix.Host{Name: "wiese", Subdomain: "blumen.ne-jp", TLD: "net"}, "ne-jp"},
+		"co and a site":      {suffix.Host{Name: "jp", Subdomain: "blumen.co", TLD: "net"}, ""},
+		"co and a word":      {suffix.Host{Name: "wiese", Subdomain: "co.shop", TLD: "net"}, ""},
+		"a word and jp":      {suffix.Host{Name: "wiese", Subdomain: "blumen-jp.eco-jp", TLD: "net"}, ""},
+		"machine with www":   {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
+		"com alone":          {suffix.Host{Name: "com", TLD: "net"}, ""},
+		"delivery network":   {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
+		"country, hosted":    {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
 	} {
 		var n Name
 		n.Read(&tt.host)
