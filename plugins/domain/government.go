@@ -36,7 +36,7 @@ func governmentIn(h *host) string {
 			next = h.Name
 		}
 		country, _, _ := strings.Cut(next, "-")
-		if from > 0 || len(country) == 2 || suffix.RiskPoints(h.TLD) > 0 {
+		if from > 0 || len(country) == 2 || suffix.IsRisky(h.TLD) {
 			return label + "." + next
 		}
 	}

@@ -151,7 +151,7 @@ func (m *match) isFederated(h *host) bool {
 // trade, as GLS Bank has.
 func (m *match) namesBank(h *host) bool {
 	r := &m.around
-	if r.classes&strongBait != bait.Bank || r.strong > r.count || h.Private || suffix.RiskPoints(h.TLD) > 0 {
+	if r.classes&strongBait != bait.Bank || r.strong > r.count || h.Private || suffix.IsRisky(h.TLD) {
 		return false
 	}
 	for _, word := range r.words[:r.count] {

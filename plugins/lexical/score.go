@@ -84,7 +84,7 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		sum += p
 	}
 	points := max((sum+ngram.Unit/2)>>10, lowest)
-	if points > 0 && suffix.RiskPoints(w.host.TLD) == 0 && namesTrade(w.name.Words()) {
+	if points > 0 && !suffix.IsRisky(w.host.TLD) && namesTrade(w.name.Words()) {
 		points = 0
 	}
 	switch {

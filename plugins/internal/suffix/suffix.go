@@ -9,54 +9,14 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// RiskPoints returns points, 0 to 30, for a top-level domain that is much more frequent among reported names than among
-// legitimate ones, and 0 for any other. The points grow with the logarithm of the ratio. They are too few to lead to a
-// review without other evidence.
-func RiskPoints(tld string) int {
-	switch tld {
-	case "cyou":
-		return 27
-	case "shop":
-		return 24
-	case "top", "sbs":
-		return 22
-	case "autos", "ml":
-		return 19
-	case "click", "cfd", "icu":
-		return 18
-	case "gq":
-		return 17
-	case "site", "ga":
-		return 16
-	case "online", "live", "cf":
-		return 15
-	case "xyz":
-		return 14
-	case "hair", "store", "fun":
-		return 13
-	case "help", "rest", "tk", "qpon", "mom":
-		return 12
-	case "pro", "website", "lat":
-		return 11
-	case "skin", "buzz", "bond":
-		return 10
-	case "life", "club":
-		return 9
-	case "info", "digital", "monster":
-		return 8
-	case "space":
-		return 7
-	case "finance", "lol", "pw":
-		return 6
-	case "casa":
-		return 5
-	case "world", "support", "gift":
-		return 4
-	case "ltd", "ink", "best", "cam":
-		return 3
-	}
-	return 0
-}
+// risky lists top-level domains that are much more frequent among reported names than among legitimate ones.
+const risky = "" +
+	"autos best bond buzz cam casa cf cfd click club cyou digital finance fun ga gift gq hair help icu info ink " +
+	"lat life live lol ltd ml mom monster online pro pw qpon rest sbs shop site skin space store support tk top " +
+	"website world xyz "
+
+// IsRisky reports whether fraud prefers a top-level domain. Alone, that is no evidence.
+func IsRisky(tld string) bool { return wordlist.Has(risky, tld) }
 
 // TypoPoints returns points, 0 to 75, for a suffix that is com, org or net without one of its letters.
 func TypoPoints(suffix string) int {

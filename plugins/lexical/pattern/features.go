@@ -72,7 +72,7 @@ func (n *Name) posing() (points int, part string) {
 		if gluedWWW(n.Host.Name) {
 			return 8, "www"
 		}
-		if n.Hyphens > 0 && (n.Host.Private || suffix.RiskPoints(n.Host.TLD) > 0) {
+		if n.Hyphens > 0 && (n.Host.Private || suffix.IsRisky(n.Host.TLD)) {
 			if part = posingCountry(n.Host.Name); part != "" {
 				return 9, part
 			}
