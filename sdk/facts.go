@@ -20,11 +20,12 @@ const (
 	// DomainUnicode is domain.unicode: domain.ascii in U-labels. Example: pаypal.com.
 	DomainUnicode TextFact = "domain.unicode"
 
-	// DomainRegistrable is domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a
+	// DomainRegistrable is domain.registrable: public suffix or shared host plus one label, A-labels; absent for a
 	// public suffix. Example: example.co.uk.
 	DomainRegistrable TextFact = "domain.registrable"
 
-	// DomainSuffix is domain.suffix: the public suffix, A-labels. Example: co.uk.
+	// DomainSuffix is domain.suffix: the public suffix, or the shared host that gives out the name, A-labels. Example:
+	// co.uk.
 	DomainSuffix TextFact = "domain.suffix"
 
 	// DomainSuffixKind is domain.suffix_kind: icann, private (shared hosting and the like) or unlisted. Example:

@@ -1,6 +1,7 @@
 package entity
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 	"unicode"
@@ -228,10 +229,30 @@ func checkUnderscores(ascii string, labels []string) error {
 	return nil
 }
 
+// hostsFile lists domains that the Public Suffix List lacks, below which anyone can get a name: site builders, free web
+// hosts, tunnels and dynamic DNS services. It is sorted.
+//
+//go:embed hosts.txt
+var hostsFile string
+
+var sharedHosts = strings.Fields(hostsFile)
+
+// isSharedHost reports whether a registrable domain is a shared host that the Public Suffix List lacks. Blogspot has
+// domains in dozens of countries.
+func isSharedHost(registrable string) bool {
+	_, found := slices.BinarySearch(sharedHosts, registrable)
+	return found || strings.HasPrefix(registrable, "blogspot.")
+}
+
 // publicSuffix returns a name's suffix in the Public Suffix List and its kind: icann, private or unlisted. By the
-// list's default rule, an unlisted suffix is the last label.
+// list's default rule, an unlisted suffix is the last label. For the name of a customer of a shared host that the list
+// lacks, as in blumenwiese.weebly.com, the suffix is the host; weebly.com and www.weebly.com are the host's own names.
 func publicSuffix(ascii string) (suffix, kind string) {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
+	labels := strings.Split(strings.TrimSuffix(ascii, "."+suffix), ".")
+	if n := len(labels) - 1; n > 0 && labels[n-1] != "www" && isSharedHost(labels[n]+"."+suffix) {
+		return labels[n] + "." + suffix, "private"
+	}
 	switch {
 	case icann:
 		return suffix, "icann"

@@ -1,8 +1,11 @@
 package entity
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/publicsuffix"
 
 	"assay/registry/expect"
 )
@@ -26,6 +29,16 @@ func TestDomainFacts(t *testing.T) {
 		"shared host": {"shop.jane.github.io", "shop.jane.github.io", Facts{"domain.suffix": "github.io",
 			"domain.suffix_kind": "private", "domain.registrable": "jane.github.io", "domain.name": "jane",
 			"domain.subdomain": "shop"}},
+		"unlisted shared host": {"a.jane.weebly.com", "a.jane.weebly.com", Facts{"domain.suffix": "weebly.com",
+			"domain.suffix_kind": "private", "domain.tld": "com", "domain.registrable": "jane.weebly.com",
+			"domain.name": "jane", "domain.subdomain": "a"}},
+		"blogspot": {"jane.blogspot.co.uk", "jane.blogspot.co.uk", Facts{"domain.suffix": "blogspot.co.uk",
+			"domain.registrable": "jane.blogspot.co.uk"}},
+		"a host's own name": {"weebly.com", "weebly.com", Facts{"domain.suffix_kind": "icann",
+			"domain.registrable": "weebly.com", "domain.name": "weebly", "domain.subdomain": ""}},
+		"a host's home page": {"a.www.weebly.com", "a.www.weebly.com", Facts{"domain.suffix_kind": "icann",
+			"domain.registrable": "weebly.com", "domain.subdomain": "a.www"}},
+		"like a host": {"jane.eebly.com", "jane.eebly.com", Facts{"domain.registrable": "eebly.com"}},
 		"unlisted suffix": {"host.internalx", "host.internalx", Facts{"domain.suffix": "internalx",
 			"domain.suffix_kind": "unlisted", "domain.registrable": "host.internalx"}},
 		"IDN suffix": {"пример.рф", "xn--e1afmkfd.xn--p1ai", Facts{
@@ -50,6 +63,16 @@ func TestDomainFacts(t *testing.T) {
 		"longest name":          {longName(253), longName(253), nil},
 		"longest name, dot":     {longName(253) + ".", longName(253), nil},
 	})
+}
+
+// Each shared host can be found, and the Public Suffix List lacks it.
+func TestSharedHosts(t *testing.T) {
+	t.Parallel()
+	expect.That(t, slices.IsSorted(sharedHosts), "hosts.txt is not sorted by bytes")
+	for _, host := range sharedHosts {
+		registrable := expect.Value(publicsuffix.EffectiveTLDPlusOne("jane." + host))(t)
+		expect.Equal(t, "the registrable domain by the list", registrable, host)
+	}
 }
 
 // longName returns a valid name of n characters.

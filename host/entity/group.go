@@ -22,12 +22,12 @@ func Registrable(raw string) (string, error) {
 	if invalid := (*InvalidError)(nil); errors.As(err, &invalid) {
 		return "", &InvalidError{Field: RegistrableField, Reason: invalid.Reason}
 	}
-	switch registrable := e.Facts["domain.registrable"]; registrable {
-	case e.Value:
-		return e.Value, nil
-	case "":
+	switch registrable := e.Facts["domain.registrable"]; {
+	case registrable == "" || isSharedHost(registrable):
 		return "", &InvalidError{Field: RegistrableField,
-			Reason: "is a public suffix, below which anyone can register names"}
+			Reason: "is a public suffix or shared host, below which anyone can get a name"}
+	case registrable == e.Value:
+		return e.Value, nil
 	default:
 		return "", &InvalidError{Field: RegistrableField,
 			Reason: "must be " + excerpt(registrable) + ", without a subdomain"}

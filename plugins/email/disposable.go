@@ -13,9 +13,9 @@ import (
 //go:embed families.txt
 var families string
 
-// scoreDisposable reports a host of a disposable mail service, and whether it is one. site is its registrable domain.
-func scoreDisposable(a *answer, host, site string) bool {
-	service, lists := mail.Disposable(host, site)
+// scoreDisposable reports a host of a disposable mail service, and whether it is one.
+func scoreDisposable(a *answer, host string) bool {
+	service, lists := mail.Disposable(a.check, host)
 	if service == "" {
 		service = mail.Listed(families, host)
 	}

@@ -48,8 +48,7 @@ func (a *answer) report(kind *finding, evidence ...string) {
 // scoreDomain reports the first finding that applies to a mail domain: a disposable service, or a borrowed or mistyped
 // provider.
 func scoreDomain(a *answer, host string) {
-	site := a.check.Get(sdk.DomainRegistrable)
-	if scoreDisposable(a, host, site) {
+	if scoreDisposable(a, host) {
 		return
 	}
 	suffix := a.check.Get(sdk.DomainSuffix)
@@ -67,7 +66,8 @@ func scoreDomain(a *answer, host string) {
 		a.report(&mistyped, host, slip.Meant, slip.Difference)
 	case borrowedFrom != "":
 		a.report(&borrowed, host, borrowedFrom)
-	case host == site && strings.HasPrefix(host, "tempor") && strings.HasSuffix(labels, "ly"): // often misspelt
+	case strings.HasPrefix(host, "tempor") && strings.HasSuffix(labels, "ly") && // often misspelt
+		host == a.check.Get(sdk.DomainRegistrable):
 		a.report(&temporarily, host)
 	}
 }

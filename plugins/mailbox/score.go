@@ -29,7 +29,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	} else if suffix := c.Get(sdk.DomainSuffix); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
 		a.unlisted = true
 		site := c.Get(sdk.DomainRegistrable)
-		if !foundElsewhere(host, site, suffix, c.Get(sdk.DomainSuffixKind) == "unlisted") {
+		if !foundElsewhere(c, host, suffix) {
 			a.scoreSpelling(host, suffix)
 		}
 		if site != "" && site != host {
@@ -44,11 +44,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // foundElsewhere reports whether the email layer has a finding about a mail domain, so that its spelling says nothing
 // more: a disposable service or its name, or the name of a provider.
-func foundElsewhere(host, site, suffix string, unlisted bool) bool {
-	service, _ := mail.Disposable(host, site)
+func foundElsewhere(c *sdk.Check, host, suffix string) bool {
+	service, _ := mail.Disposable(c, host)
 	labels := strings.TrimSuffix(host, "."+suffix)
 	return service != "" || mail.DisposableWord(labels) != "" || mail.Borrowed(labels) != "" ||
-		mail.FindSlip(host, suffix, unlisted).Meant != ""
+		mail.FindSlip(host, suffix, c.Get(sdk.DomainSuffixKind) == "unlisted").Meant != ""
 }
 
 // answer raises signals.

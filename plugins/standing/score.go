@@ -82,30 +82,29 @@ func scoreTenure(c *sdk.Check, customers int) {
 	c.Signal(worth, kind.code, quote.Fill(kind.own, strconv.Itoa(customers), strconv.Itoa(min(days, maxPlausibleDays))))
 }
 
-// scoreGood scores lists of good entities. A list's shared host says nothing about its customers.
+// scoreGood scores lists of good entities.
 func scoreGood(c *sdk.Check) {
-	worth, kind, match := pointsGoodAbove, &goodAbove, c.Get(sdk.FeedGoodMatch)
-	switch {
-	case match == "exact":
+	worth, kind := pointsGoodAbove, &goodAbove
+	switch c.Get(sdk.FeedGoodMatch) {
+	case "exact":
 		worth, kind = pointsGood, &good
-	case match == "mail_domain":
+	case "mail_domain":
 		kind = &goodMailDomain
-	case suffix.IsShared(c.Get(sdk.DomainRegistrable), c.Get(sdk.DomainSubdomain)):
-		return
 	}
 	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get(sdk.FeedGood)))
 }
 
 // scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
-// given to somebody else. A mail provider's domain says nothing about its users, nor a shared host's about its
-// customers, and a name under a private suffix has no registration of its own.
+// given to somebody else. A domain says nothing about users of a mail provider or tenants of a service, and a name under a
+// private suffix has no registration of its own.
 func scoreDomain(c *sdk.Check) {
 	below := c.Get(sdk.DomainSubdomain)
-	if c.Has(sdk.EmailProvider) || suffix.IsShared(c.Get(sdk.DomainRegistrable), below) {
+	own := below == "" || below == "www"
+	if c.Has(sdk.EmailProvider) || !own && suffix.HasTenants(c.Get(sdk.DomainRegistrable)) {
 		return
 	}
 	d := domain{Check: c, share: 1}
-	if c.Get(sdk.EntityType) == "email" || below != "" && below != "www" {
+	if c.Get(sdk.EntityType) == "email" || !own {
 		d.share = 2
 	}
 	d.scoreRank()

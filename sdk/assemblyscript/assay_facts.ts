@@ -27,13 +27,13 @@ export function domainUnicode(): string | null {
   return fact("domain.unicode");
 }
 
-/** domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a public suffix. Example:
+/** domain.registrable: public suffix or shared host plus one label, A-labels; absent for a public suffix. Example:
  * example.co.uk. */
 export function domainRegistrable(): string | null {
   return fact("domain.registrable");
 }
 
-/** domain.suffix: the public suffix, A-labels. Example: co.uk. */
+/** domain.suffix: the public suffix, or the shared host that gives out the name, A-labels. Example: co.uk. */
 export function domainSuffix(): string | null {
   return fact("domain.suffix");
 }

@@ -16,11 +16,11 @@ ASSAY_HELPER char *assay_domain_ascii(void) { return assay_fact("domain.ascii");
 // domain.unicode: domain.ascii in U-labels. Example: pаypal.com.
 ASSAY_HELPER char *assay_domain_unicode(void) { return assay_fact("domain.unicode"); }
 
-// domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a public suffix. Example:
+// domain.registrable: public suffix or shared host plus one label, A-labels; absent for a public suffix. Example:
 // example.co.uk.
 ASSAY_HELPER char *assay_domain_registrable(void) { return assay_fact("domain.registrable"); }
 
-// domain.suffix: the public suffix, A-labels. Example: co.uk.
+// domain.suffix: the public suffix, or the shared host that gives out the name, A-labels. Example: co.uk.
 ASSAY_HELPER char *assay_domain_suffix(void) { return assay_fact("domain.suffix"); }
 
 // domain.suffix_kind: icann, private (shared hosting and the like) or unlisted. Example: private.

@@ -29,13 +29,13 @@ impl<'call> Check<'call> {
         self.fact("domain.unicode")
     }
 
-    /// domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a public suffix.
-    /// Example: example.co.uk.
+    /// domain.registrable: public suffix or shared host plus one label, A-labels; absent for a public suffix. Example:
+    /// example.co.uk.
     pub fn domain_registrable(&mut self) -> Option<&'call str> {
         self.fact("domain.registrable")
     }
 
-    /// domain.suffix: the public suffix, A-labels. Example: co.uk.
+    /// domain.suffix: the public suffix, or the shared host that gives out the name, A-labels. Example: co.uk.
     pub fn domain_suffix(&mut self) -> Option<&'call str> {
         self.fact("domain.suffix")
     }

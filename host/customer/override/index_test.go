@@ -315,6 +315,7 @@ func TestParseTarget(t *testing.T) {
 		"a subdomain": {Registrable, "www.example.co.uk", "",
 			"registrable_domain: must be 'example.co.uk', without a subdomain"},
 		"a public suffix": {Registrable, "co.uk", "", "registrable_domain: is a public suffix"},
+		"a shared host":   {Registrable, "weebly.com", "", "registrable_domain: is a public suffix or shared host"},
 		"range":           {Range, "+49 30 12", "+493012", ""},
 		"range with 00":   {Range, "0049-30", "+4930", ""},
 		"national range":  {Range, "030 12", "", "number_range: must begin with '+'"},

@@ -150,17 +150,17 @@ func TestFeedFacts(t *testing.T) {
 	m := &memoryStore{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
 		"GoodPages odd.example": true}, ranks: map[string]int{"Tranco popular.example": 8410,
 		"Umbrella popular.example": 20_000, "Umbrella cdn.popular.example": 17, "Tranco gmail.com": 30,
-		"Tranco github.io": 100}}
+		"Tranco github.io": 100, "Tranco weebly.com": 400}}
 	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
-		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example",
-		"linen.example")
+		"github.io", "weebly.com", "x@mail.example.org", "gmail.com", "throwaway.example", "linen.example")
 	m.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
 	m.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example", "wool.example")
 	m.set(4, feed.List{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
 	m.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
 	m.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
 	m.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
-	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io")
+	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io",
+		"weebly.com")
 	m.set(9, feed.List{Name: "Umbrella", Kind: feed.Ranked}, "popular.example", "cdn.popular.example")
 	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example",
 		"felt.example")
@@ -216,8 +216,9 @@ func TestFeedFacts(t *testing.T) {
 			"feed.rank_list": "Umbrella"}},
 		"an address at a popular domain": {entity.Email, "jane@popular.example", entity.Facts{"feed.rank": "8410",
 			"feed.rank_list": "Tranco"}},
-		"an address at a popular mail provider":   {entity.Email, "jane@gmail.com", entity.Facts{}},
-		"a customer of a popular hosting service": {entity.Domain, "flowers2.github.io", entity.Facts{}},
+		"an address at a popular mail provider":    {entity.Email, "jane@gmail.com", entity.Facts{}},
+		"a customer of a popular hosting service":  {entity.Domain, "flowers2.github.io", entity.Facts{}},
+		"a listed and popular site builder's site": {entity.Domain, "flowers.weebly.com", entity.Facts{}},
 		"on a list that is out of date": {entity.Domain, "stale.example", entity.Facts{"feed.listed": "Old",
 			"feed.lists": "1", "feed.match": "exact", "feed.days": "10", "feed.fresh": "no"}},
 		"on two lists, of which one is out of date": {entity.Domain, "bad2.example", entity.Facts{

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"assay/plugins/internal/fingerprint"
+	"assay/sdk"
 )
 
 var (
@@ -21,10 +22,14 @@ var (
 	services string
 )
 
-// Disposable returns the disposable mail service that equals host or is a parent of it, or "", and the number of lists
-// of disposable mail that hold it, if known. site is the registrable domain of host.
-func Disposable(host, site string) (service string, lists int) {
-	for name, found := host, site != ""; found && len(name) >= len(site); _, name, found = strings.Cut(name, ".") {
+// Disposable returns the disposable mail service that equals the mail domain host or is a parent of it, or "", and the
+// number of lists of disposable mail that hold it, if known. A shared host can be such a service.
+func Disposable(c *sdk.Check, host string) (service string, lists int) {
+	above := c.Get(sdk.DomainRegistrable)
+	if c.Get(sdk.DomainSuffixKind) == "private" {
+		above = c.Get(sdk.DomainSuffix)
+	}
+	for name, found := host, above != ""; found && len(name) >= len(above); _, name, found = strings.Cut(name, ".") {
 		if lists := listed.Find(name); lists > 0 {
 			return name, lists
 		}

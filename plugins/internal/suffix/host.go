@@ -10,16 +10,15 @@ import (
 type Host struct {
 	ASCII       string // the whole name, in A-labels
 	Registrable string // the suffix and the label left of it, in A-labels
-	Suffix      string // the public suffix, or the site builder's domain (SplitSite)
+	Suffix      string // the public suffix or shared host
 	TLD         string // the last label
 	Name        string // the label left of the suffix, as a U-label
 	Subdomain   string // the labels left of the registrable domain, as U-labels; may be ""
 	Private     bool   // the suffix belongs to a company that gives out names under it, such as a web host
 }
 
-// Read returns the host name of the check's domain. ok is false if it has no registrable domain. For a site of a site
-// builder (SplitSite), the suffix is the builder's domain. Read reads as few facts as possible, because each is a call
-// out of the sandbox.
+// Read returns the host name of the check's domain. ok is false if it has no registrable domain. It reads as few facts
+// as possible, because each is a call out of the sandbox.
 func Read(c *sdk.Check) (h Host, ok bool) {
 	h.ASCII, h.Registrable = c.Get(sdk.DomainASCII), c.Get(sdk.DomainRegistrable)
 	name, under, ok := strings.Cut(h.Registrable, ".")
@@ -37,10 +36,6 @@ func Read(c *sdk.Check) (h Host, ok bool) {
 		}
 	}
 	h.Private = c.Get(sdk.DomainSuffixKind) == "private"
-	if site, rest, ok := SplitSite(h.Registrable, h.Subdomain); ok {
-		h.Suffix, h.Registrable = h.Registrable, site+"."+h.Registrable
-		h.Name, h.Subdomain, h.Private = site, rest, true
-	}
 	return h, h.Name != ""
 }
 

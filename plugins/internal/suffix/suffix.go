@@ -3,7 +3,6 @@
 package suffix
 
 import (
-	_ "embed"
 	"strings"
 
 	"assay/plugins/internal/wordlist"
@@ -62,37 +61,12 @@ func Restricted(suffix string) bool {
 	return false
 }
 
-// siteBuilders lists site builders, free web hosts and dynamic DNS services that the Public Suffix List lacks, without
-// blogspot's domains in many countries.
-//
-//go:embed hosts.txt
-var siteBuilders string
-
 // tenantServices lists services that give each customer a label, for example for a help desk, files or fan pages.
 const tenantServices = "" +
 	"atlassian.net bandcamp.com deviantart.com fandom.com feishu.cn freshdesk.com gorgias.help helpscoutdocs.com " +
 	"hubspot.com larksuite.com odoo.com onmicrosoft.com readme.io screenconnect.com sharepoint.com typeform.com " +
 	"wikia.com zendesk.com "
 
-// IsShared reports whether a subdomain belongs to a customer of a site builder or of a service with tenants. The
-// registration and the popularity of the registrable domain say nothing about it.
-func IsShared(registrable, subdomain string) bool {
-	_, _, site := SplitSite(registrable, subdomain)
-	return site || HasTenants(registrable) && subdomain != "" && subdomain != "www"
-}
-
 // HasTenants reports whether names under registrable belong to customers of the service, although they cannot publish
 // arbitrary sites there. Such a name belongs neither to the service nor to a site builder.
 func HasTenants(registrable string) bool { return wordlist.Has(tenantServices, registrable) }
-
-// SplitSite splits a subdomain of a site builder into the label that the site's owner chose and the labels left of it.
-// ok is false if registrable is not a site builder or the subdomain does not name a site.
-func SplitSite(registrable, subdomain string) (name, rest string, ok bool) {
-	if subdomain == "" || !strings.HasPrefix(registrable, "blogspot.") && !wordlist.Has(siteBuilders, registrable) {
-		return "", "", false
-	}
-	if dot := strings.LastIndexByte(subdomain, '.'); dot >= 0 {
-		return subdomain[dot+1:], subdomain[:dot], subdomain[dot+1:] != "www" && subdomain[dot+1:] != ""
-	}
-	return subdomain, "", subdomain != "www"
-}

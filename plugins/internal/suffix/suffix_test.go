@@ -1,10 +1,7 @@
 package suffix
 
 import (
-	"strings"
 	"testing"
-
-	"golang.org/x/net/publicsuffix"
 
 	"assay/plugins/internal/wordlist"
 	"assay/registry/expect"
@@ -38,9 +35,6 @@ func TestRead(t *testing.T) {
 		"shared": {sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io",
 			"domain.suffix_kind": "private"}, Host{ASCII: "blumen.github.io", Registrable: "blumen.github.io",
 			Suffix: "github.io", TLD: "io", Name: "blumen", Private: true}, true},
-		"free host": {sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com",
-			"domain.suffix_kind": "icann"}, Host{ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com",
-			Suffix: "weebly.com", TLD: "com", Name: "blumen", Subdomain: "a", Private: true}, true},
 		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
 		"nothing known": {sdk.Facts{}, Host{}, false},
 	}, func(t *testing.T, tt testCase) {
@@ -56,20 +50,13 @@ func TestRead(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{risky, neutralSuffixes, siteBuilders, tenantServices} {
+	for _, list := range []string{risky, neutralSuffixes, tenantServices} {
 		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
-	for _, host := range strings.Fields(siteBuilders + tenantServices) {
-		registrable := expect.Value(publicsuffix.EffectiveTLDPlusOne("site." + host))(t)
-		expect.Equal(t, "the registrable domain of a site", registrable, host) // nothing else finds the entry
-	}
-	expect.That(t, !IsShared("weebly.com", "") && !IsShared("zendesk.com", "www"), "a service's own site is shared")
 	for name, tt := range map[string]struct {
 		has             func(string) bool
 		members, others []string
 	}{
-		"IsShared": {func(host string) bool { return IsShared(host, "blumenwiese") },
-			[]string{"weeblysite.com", "blogspot.de", "blogspot.co.uk", "zendesk.com"}, []string{"example.com", "blog.com", ""}},
 		"HasTenants": {HasTenants, []string{"zendesk.com"}, []string{"endesk.com", "google.com", ""}},
 		"IsRisky":    {IsRisky, []string{"cyou", "xyz"}, []string{"you", "to", "com", "co.uk", ""}},
 		"Neutral": {Neutral, []string{"github.io", "eu-west-1.elb.amazonaws.com"},
@@ -83,29 +70,5 @@ func TestLists(t *testing.T) {
 		for _, other := range tt.others {
 			expect.That(t, !tt.has(other), "%s has %q", name, other)
 		}
-	}
-}
-
-func TestSplitSite(t *testing.T) {
-	t.Parallel()
-	for what, tt := range map[string]struct {
-		registrable, subdomain string
-		name, rest             string
-		ok                     bool
-	}{
-		"site":             {"weebly.com", "blumenwiese", "blumenwiese", "", true},
-		"blog":             {"wordpress.com", "blumenwiese", "blumenwiese", "", true},
-		"deeper":           {"weebly.com", "a.b.blumenwiese", "blumenwiese", "a.b", true},
-		"builder itself":   {"weebly.com", "", "", "", false},
-		"its home page":    {"weebly.com", "www", "www", "", false},
-		"other domain":     {"example.com", "blumenwiese", "", "", false},
-		"no domain":        {"", "blumenwiese", "", "", false},
-		"two entries":      {"weebly.com glitch.me", "a", "", "", false},
-		"empty label":      {"weebly.com", "a.", "", "a", false},
-		"part of an entry": {"eebly.com", "a", "", "", false},
-	} {
-		name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
-		expect.That(t, name == tt.name && rest == tt.rest && ok == tt.ok, "%s: SplitSite(%q, %q) = %q, %q, %v", what,
-			tt.registrable, tt.subdomain, name, rest, ok)
 	}
 }
