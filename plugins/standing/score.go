@@ -95,7 +95,7 @@ func scoreGood(c *sdk.Check) {
 }
 
 // scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
-// given to somebody else. A domain says nothing about users of a mail provider or tenants of a service, and a name under a
+// given to somebody else. A domain says nothing about users of a mail provider or tenants of a service. A name under a
 // private suffix has no registration of its own.
 func scoreDomain(c *sdk.Check) {
 	below := c.Get(sdk.DomainSubdomain)

@@ -35,7 +35,8 @@ func New(rows []Row, indices []int32) *Model {
 	for i := range learned {
 		learned[i] = make([]float32, ngram.Slots)
 		wg.Go(func() {
-			learn(learned[i], rows, indices, plan{epochs: 2, rate: 0.3, prior: 1e-6, decay: 1e-5, seed: seed + uint64(i)})
+			learn(learned[i], rows, indices,
+				plan{epochs: 2, rate: 0.3, prior: 1e-6, decay: 1e-5, seed: seed + uint64(i)})
 		})
 	}
 	wg.Wait()
@@ -130,8 +131,9 @@ type plan struct {
 
 const seed = 4
 
-// learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time. It changes weights. The explicit conversions round every product, so that machines
-// with fused multiply-add learn the same bits.
+// learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time. It
+// changes weights. The explicit conversions round every product, so that machines with fused multiply-add learn the
+// same bits.
 func learn(weights []float32, rows []Row, indices []int32, p plan) {
 	order := make([]int32, len(indices))
 	copy(order, indices)

@@ -110,9 +110,9 @@ func posingCountry(label string) string {
 	return ""
 }
 
-// posingLabel returns the first part of another address in the labels of a subdomain: "com-", a whole label "com", "net"
-// or "org", or the suffix of a country, such as "co.jp" or "co-jp". It ignores www-something, because honest machines and
-// sites have such names.
+// posingLabel returns the first part of another address in the labels of a subdomain: "com-", a whole label "com",
+// "net" or "org", or the suffix of a country, such as "co.jp" or "co-jp". It ignores www-something, because honest
+// machines and sites have such names.
 func posingLabel(subdomain string) string {
 	for rest, more := subdomain, subdomain != ""; more; {
 		var label string

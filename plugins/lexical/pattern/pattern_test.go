@@ -49,8 +49,9 @@ func TestPosing(t *testing.T) {
 		"a word and jp":      {suffix.Host{Name: "wiese", Subdomain: "blumen-jp.eco-jp", TLD: "net"}, ""},
 		"machine with www":   {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
 		"com alone":          {suffix.Host{Name: "com", TLD: "net"}, ""},
-		"delivery network":   {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
-		"country, hosted":    {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
+		"network": {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net",
+			Private: true}, ""},
+		"country, hosted": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-"},
 	} {
 		var n Name
 		n.Read(&tt.host)
