@@ -125,7 +125,8 @@ func (f *finding) scoreExact(h *host) {
 
 // shortWords are short brands that are also words or common abbreviations.
 const shortWords = "" +
-	"bell bing boi cox eon evri fnac gls ing irs juno keds lido payu puma shaw teva ugg ups vans visa wise xbox yeti zoom "
+	"bell bing boi cox eon evri fnac gls ing irs juno keds lido payu puma shaw teva ugg ups vans visa wise xbox " +
+	"yeti zoom "
 
 // isDistinctive reports whether hardly any honest names except the owner's contain the brand as a separate word.
 func (m *match) isDistinctive() bool {
@@ -372,7 +373,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	switch {
 	case m.Kind() == brand.Site && m.form != exact:
 	case m.form == misspelled: // names of machines resemble others by chance
-		if named && m.edits == 1 && m.typo.likely {
+		if named && m.typo.likely { // of one slip
 			f = scoreMatch(h, m)
 		}
 	case m.form != exact:

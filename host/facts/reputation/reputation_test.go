@@ -159,8 +159,7 @@ func TestFeedFacts(t *testing.T) {
 	m.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
 	m.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
 	m.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
-	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io",
-		"weebly.com")
+	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io", "weebly.com")
 	m.set(9, feed.List{Name: "Umbrella", Kind: feed.Ranked}, "popular.example", "cdn.popular.example")
 	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example",
 		"felt.example")

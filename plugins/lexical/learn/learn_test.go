@@ -2,9 +2,11 @@ package learn
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"assay/plugins/internal/train"
+	"assay/plugins/lexical/ngram"
 	"assay/registry/expect"
 )
 
@@ -29,6 +31,27 @@ func TestWeigh(t *testing.T) {
 	}
 	expect.That(t, math.Abs(bad/good-prevalence) <= 1e-3 && math.Abs(float64(list[5].Weight/list[4].Weight)-2) <= 1e-3,
 		"the rows weigh %+v", list)
+}
+
+// The weights of a model are the means of those that several orders of the rows lead to.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	rows, indices := make([]Row, 60), make([]int32, 60)
+	for i := range rows {
+		rows[i] = Row{Domain: &train.Domain{Malicious: i%3 == 0, Weight: 1}, slots: []uint32{uint32(i % 7)}, scale: 1}
+		indices[i] = int32(i)
+	}
+	mean := make([]float32, ngram.Slots)
+	for order := range uint64(4) {
+		one := make([]float32, ngram.Slots)
+		learn(one, rows, indices, plan{epochs: 2, rate: 0.3, prior: 1e-6, decay: 1e-5, seed: seed + order})
+		for k, w := range one {
+			mean[k] += w / 4
+		}
+	}
+	steps, size := quantise(mean)
+	m := New(rows, indices)
+	expect.That(t, m.size == size && slices.Equal(m.steps, steps), "the weights are %v", m.weights[:7])
 }
 
 // Steps are near the weights, but for the few largest, and 0 stays 0.
