@@ -33,7 +33,7 @@ func TestDomainFacts(t *testing.T) {
 			"domain.suffix_kind": "private", "domain.tld": "com", "domain.registrable": "jane.weebly.com",
 			"domain.name": "jane", "domain.subdomain": "a"}},
 		"blogspot":           {"jane.blogspot.co.uk", "jane.blogspot.co.uk", Facts{"domain.suffix": "blogspot.co.uk"}},
-		"a host's own name":  {"weebly.com", "weebly.com", Facts{"domain.suffix_kind": "icann", "domain.name": "weebly"}},
+		"a host's own name":  {"weebly.com", "weebly.com", Facts{"domain.suffix": "com", "domain.name": "weebly"}},
 		"a host's home page": {"a.www.weebly.com", "a.www.weebly.com", Facts{"domain.registrable": "weebly.com"}},
 		"like a host":        {"jane.eebly.com", "jane.eebly.com", Facts{"domain.registrable": "eebly.com"}},
 		"unlisted suffix": {"host.internalx", "host.internalx", Facts{"domain.suffix": "internalx",
