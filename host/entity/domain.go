@@ -237,11 +237,10 @@ var hostsFile string
 
 var sharedHosts = strings.Fields(hostsFile)
 
-// isSharedHost reports whether a registrable domain is a shared host that the Public Suffix List lacks. Blogspot has
-// domains in dozens of countries.
+// isSharedHost reports whether a registrable domain is a shared host that the Public Suffix List lacks.
 func isSharedHost(registrable string) bool {
 	_, found := slices.BinarySearch(sharedHosts, registrable)
-	return found || strings.HasPrefix(registrable, "blogspot.")
+	return found
 }
 
 // publicSuffix returns a name's suffix in the Public Suffix List and its kind: icann, private or unlisted. By the

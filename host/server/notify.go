@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// stopSlack is the time that a host may need to stop after it has drained: requests, webhooks and records in progress.
-const stopSlack = 40 * time.Second
+// stopSlack is the time that a host may need to stop after it has drained: requests, webhooks and records in progress,
+// and a private Postgres.
+const stopSlack = 70 * time.Second
 
 // notifyReady tells systemd that the host is ready.
 func notifyReady(log *slog.Logger) { tellManager(log, "READY=1") }

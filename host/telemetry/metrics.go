@@ -82,7 +82,7 @@ func NewMetrics() *Metrics {
 		"by who set it: account or operator.", "verdict", "by")
 	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
 		"progress), share (the account or address has used up its share), deadline (the check's turn did not come "+
-		"in time), or the part that was missing: layer, facts, overrides, ledger, database.", "reason")
+		"in time), not ready, or the part that was missing, such as layer, facts, ledger or database.", "reason")
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
 	m.canary = counter("assay_canary_checks_total", "Checks that the canary scored, compared with the lineup of the "+

@@ -125,8 +125,8 @@ func (f *finding) scoreExact(h *host) {
 
 // shortWords are short brands that are also words or common abbreviations.
 const shortWords = "" +
-	"bell bing boi cox eon evri fnac gls ing irs juno keds lido payu puma shaw teva ugg ups vans visa wise xbox " +
-	"yeti zoom "
+	"aeon bell bing boi cox cra eon evri fnac gls ing irs juno keds lido nab payu puma shaw teva " +
+	"ugg ups vans visa wise xbox yeti zoom "
 
 // isDistinctive reports whether hardly any honest names except the owner's contain the brand as a separate word.
 func (m *match) isDistinctive() bool {

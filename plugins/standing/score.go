@@ -85,26 +85,35 @@ func scoreTenure(c *sdk.Check, customers int) {
 // scoreGood scores lists of good entities.
 func scoreGood(c *sdk.Check) {
 	worth, kind := pointsGoodAbove, &goodAbove
-	switch c.Get(sdk.FeedGoodMatch) {
-	case "exact":
+	switch match := c.Get(sdk.FeedGoodMatch); {
+	case match == "exact":
 		worth, kind = pointsGood, &good
-	case "mail_domain":
+	case isTenant(c):
+		return
+	case match == "mail_domain":
 		kind = &goodMailDomain
 	}
 	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get(sdk.FeedGood)))
 }
 
+// isOwn reports whether the name is the registrable domain or its www.
+func isOwn(c *sdk.Check) bool {
+	below := c.Get(sdk.DomainSubdomain)
+	return below == "" || below == "www"
+}
+
+// isTenant reports whether a service gave the name to a customer, for whom its domain does not speak.
+func isTenant(c *sdk.Check) bool { return !isOwn(c) && suffix.HasTenants(c.Get(sdk.DomainRegistrable)) }
+
 // scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
 // given to somebody else. A domain says nothing about users of a mail provider or tenants of a service. A name under a
 // private suffix has no registration of its own.
 func scoreDomain(c *sdk.Check) {
-	below := c.Get(sdk.DomainSubdomain)
-	own := below == "" || below == "www"
-	if c.Has(sdk.EmailProvider) || !own && suffix.HasTenants(c.Get(sdk.DomainRegistrable)) {
+	if c.Has(sdk.EmailProvider) || isTenant(c) {
 		return
 	}
 	d := domain{Check: c, share: 1}
-	if c.Get(sdk.EntityType) == "email" || !own {
+	if c.Get(sdk.EntityType) == "email" || !isOwn(c) {
 		d.share = 2
 	}
 	d.scoreRank()

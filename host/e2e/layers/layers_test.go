@@ -296,8 +296,8 @@ func TestGoodEvidenceClears(t *testing.T) {
 	}
 }
 
-// TestPrecedence checks in the default lineup that popularity and age, which a site on a shared host has from its host,
-// do not clear a fresh listing of that very site, and that they do clear a listing that expired.
+// TestPrecedence checks in the default lineup that popularity and age, which a hacked site has too, do not clear a
+// fresh listing of that very site, and that they do clear a listing that expired.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	checker, looked, _ := explainer(t)

@@ -50,7 +50,7 @@ func TestDrain(t *testing.T) {
 	a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody)
 	expect.Must(t, a.Status == 200, "before the signal: %+v", a)
 	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
-	wantMessage("STOPPING=1\nEXTEND_TIMEOUT_USEC=640000000")
+	wantMessage("STOPPING=1\nEXTEND_TIMEOUT_USEC=670000000")
 	expect.Until(t, "the host not to be ready", func() bool {
 		response := expect.Value(http.Get(host.URL + "/readyz"))(t)
 		expect.NoError(t, response.Body.Close())

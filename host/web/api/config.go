@@ -86,7 +86,7 @@ type Config struct {
 	Door    Door    // refuses checks before they are read; nil: all are read
 	Rates   Rates   // nil: no limits
 	// Answered is called for each response with its route, status and duration. The route is an endpoint's path,
-	// RoutePages, RouteOther or RouteTest. It must not wait; nil: ignored.
+	// RoutePages, RouteOther, RouteTest or RouteLimited. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
 	Refused  func(reason string) // called for each response with 503; nil: ignored
 	// Used is called for each permitted request with a key, unless the ledger records the key's use with a check. It

@@ -24,9 +24,10 @@ import (
 
 // Routes of requests that are not for an endpoint, or do not count as its load.
 const (
-	RoutePages = "pages"
-	RouteOther = "other" // unknown paths, and requests that could not be read
-	RouteTest  = "test"  // with test keys
+	RoutePages   = "pages"
+	RouteOther   = "other"   // unknown paths, and requests that could not be read
+	RouteTest    = "test"    // with test keys
+	RouteLimited = "limited" // checks refused because the caller exceeded a rate limit
 )
 
 // Limits on one request in bytes. The limit on the head includes the request line.
@@ -240,8 +241,11 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	}
 	s.underWay.Add(-1)
 	route := cmp.Or(x.route, x.label, RouteOther)
-	if x.test {
+	switch {
+	case x.test:
 		route = RouteTest
+	case refusalReason(x.cause) == reasonRate:
+		route = RouteLimited
 	}
 	s.cfg.Answered(route, ctx.Response.StatusCode(), took)
 	s.log(ctx, x, took)

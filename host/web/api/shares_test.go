@@ -374,15 +374,17 @@ func TestRateLimits(t *testing.T) {
 			asked.Add(1)
 			return keys{}.Authenticate(ctx, key)
 		})
+		var route atomic.Value
+		test.cfg.Answered = func(name string, _ int, _ time.Duration) { route.Store(name) }
 		s := start(t, test.cfg)
 		r := s.ask(t, test.key, "POST "+test.path, exampleBody)
 		r.is(t, "answer", test.status, test.text)
+		expect.Equal(t, "counts as limited", route.Load() == RouteLimited, test.status == 503)
 		got := []string{r.header.Get("Retry-After"), r.header.Get("RateLimit-Policy"), r.header.Get("RateLimit"),
 			r.failure(t).ResetAt, r.failure(t).Code}
 		expect.NoDiff(t, "headers", []string{test.retry, test.policy, test.left, test.at, test.code}, got)
 		expect.Equal(t, "keys were looked up", asked.Load(), test.asked)
-		n := len(s.checker.requests())
-		expect.That(t, n == 0 || by == "quota", "%d checks were made", n)
+		expect.That(t, len(s.checker.requests()) == 0 || by == "quota", "checks were made")
 		through := s.ask(t, test.key, "POST "+test.path, exampleBody, "X-Forwarded-For", "198.51.100.7")
 		byAddress := by == "network" || by == "hour"
 		expect.That(t, strings.Contains(through.body, "ASSAY_TRUSTED_PROXIES") == byAddress, "through a proxy: %s",

@@ -172,6 +172,7 @@ func (c *Console) eraseSubject(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return c.showPrivacyError(ctx, s, v, err)
 	}
+	c.cfg.Logger.Info("an erasure was requested in the dashboard", "account", s.caller().Account)
 	erased, err := c.cfg.Store.Erase(work(ctx), s.caller(), selector)
 	if errors.As(err, new(privacy.LargeError)) {
 		return c.beginRequest(ctx, s, privacy.KindErasure)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
@@ -147,9 +148,11 @@ func split(all []eval.Row) (learned, chosen, held part, err error) {
 	if err != nil {
 		return learned, chosen, held, err
 	}
-	newest := ""
+	newest, today := "", time.Now().Format(time.DateOnly)
 	for i := range all {
-		newest = max(newest, all[i].Date)
+		if train.Age(all[i].Date, today) >= 0 { // not mistyped
+			newest = max(newest, all[i].Date)
+		}
 	}
 	var parts [3]part
 	var domains [3][]*train.Domain

@@ -121,14 +121,15 @@ func posingLabel(subdomain string) string {
 		switch {
 		case label == "com" || label == "net" || label == "org":
 			return label + "."
-		case isSecondLevel(label) && len(next) == 2:
+		case isSecondLevel(label) && isCountry(next):
 			return label + "." + next
 		}
 		if token := posingToken(label, true); token == "com-" || token == "-com" {
 			return token
 		}
 		if n := len(label) - 3; n >= 2 && label[n] == '-' {
-			if token := label[strings.LastIndexByte(label[:n], '-')+1:]; isSecondLevel(token[:len(token)-3]) {
+			token := label[strings.LastIndexByte(label[:n], '-')+1:]
+			if isSecondLevel(token[:len(token)-3]) && isCountry(label[n+1:]) {
 				return token
 			}
 		}
@@ -139,3 +140,9 @@ func posingLabel(subdomain string) string {
 // isSecondLevel reports whether countries have a suffix that begins with label, as in co.jp, besides those that begin
 // with com, net and org.
 func isSecondLevel(label string) bool { return label == "co" || label == "ne" || label == "or" }
+
+// isCountry reports whether label can be a country's suffix: two letters that do not belong to a word, as in co-op.
+func isCountry(label string) bool {
+	return len(label) == 2 && min(label[0], label[1]) >= 'a' && max(label[0], label[1]) <= 'z' &&
+		label != "op" && label != "ed"
+}

@@ -46,7 +46,7 @@ func TestPosing(t *testing.T) {
 		"ne-jp as a label":  {suffix.Host{Name: "wiese", Subdomain: "blumen.ne-jp", TLD: "net"}, "ne-jp"},
 		"co and a site":     {suffix.Host{Name: "jp", Subdomain: "blumen.co", TLD: "net"}, ""},
 		"co and a word":     {suffix.Host{Name: "wiese", Subdomain: "co.shop", TLD: "net"}, ""},
-		"a word and jp":     {suffix.Host{Name: "wiese", Subdomain: "blumen-jp.eco-jp", TLD: "net"}, ""},
+		"a word and jp":     {suffix.Host{Name: "wiese", Subdomain: "blumen-jp.eco-jp.co-op.ne-01", TLD: "net"}, ""},
 		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, ""},
 		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, ""},
 		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
