@@ -32,7 +32,6 @@ func TestDomainFacts(t *testing.T) {
 		"unlisted shared host": {"a.jane.weebly.com", "a.jane.weebly.com", Facts{"domain.suffix": "weebly.com",
 			"domain.suffix_kind": "private", "domain.tld": "com", "domain.registrable": "jane.weebly.com",
 			"domain.name": "jane", "domain.subdomain": "a"}},
-		"blogspot":           {"jane.blogspot.co.uk", "jane.blogspot.co.uk", Facts{"domain.suffix": "blogspot.co.uk"}},
 		"a host's own name":  {"weebly.com", "weebly.com", Facts{"domain.suffix": "com", "domain.name": "weebly"}},
 		"a host's home page": {"a.www.weebly.com", "a.www.weebly.com", Facts{"domain.registrable": "weebly.com"}},
 		"like a host":        {"jane.eebly.com", "jane.eebly.com", Facts{"domain.registrable": "eebly.com"}},
@@ -67,8 +66,7 @@ func TestSharedHosts(t *testing.T) {
 	t.Parallel()
 	expect.That(t, slices.IsSorted(sharedHosts), "hosts.txt is not sorted by bytes")
 	for _, host := range sharedHosts {
-		registrable := expect.Value(publicsuffix.EffectiveTLDPlusOne("jane." + host))(t)
-		expect.Equal(t, "the registrable domain by the list", registrable, host)
+		expect.Equal(t, "by the list", expect.Value(publicsuffix.EffectiveTLDPlusOne("jane."+host))(t), host)
 	}
 }
 

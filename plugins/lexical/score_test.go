@@ -112,8 +112,8 @@ func TestAccentsDoNotCount(t *testing.T) {
 	expect.That(t, points(t, "ṿàmḟõre.com") > points(t, "vamfore.com"), "accents of no language do not count")
 }
 
-// A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on. One name here is a
-// known failure (MODEL.md).
+// A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on. One name here is
+// a known failure (MODEL.md).
 func TestSuffixAloneIsNoReason(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"freshbread.shop", "gardentools.shop", "bookcorner.info",
