@@ -8,13 +8,6 @@ import (
 	"assay/sdk"
 )
 
-func TestTypoPoints(t *testing.T) {
-	t.Parallel()
-	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "de": 0, "": 0} {
-		expect.Equal(t, "TypoPoints of "+suffix, TypoPoints(suffix), want)
-	}
-}
-
 func TestRead(t *testing.T) {
 	t.Parallel()
 	type testCase struct {

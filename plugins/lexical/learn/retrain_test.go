@@ -120,6 +120,12 @@ func TestSplit(t *testing.T) {
 	expect.Equal(t, "names with an account's", count(reported...), plain+perAccount)
 	_, _, _, err := split(rows[:1000])
 	expect.ErrorText(t, "few honest names", err, "a part of the names has")
+	for i := range rows {
+		rows[i].Date = "2026-01-01"
+	}
+	rows[1].Date, rows[2].Date = "2999-01-01", "unknown"
+	learned, _, _, err := split(rows)
+	expect.That(t, err == nil && learned.rows[9].Age == 0, "two mistyped dates make a row %v years old", learned.rows[9].Age)
 }
 
 // Points are lowered until no more honest names than before are reviewed.
