@@ -64,6 +64,7 @@ func TestCustomer(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log"))
 	expect.That(t, err == nil && !strings.Contains(string(log), n.key) && !strings.Contains(string(log), secret),
 		"the log holds a secret, or cannot be read: %v", err)
+	expect.That(t, strings.Contains(string(log), "an erasure was requested"), "the log lacks the erasure")
 	host.Stop(t, syscall.SIGTERM)
 }
 
