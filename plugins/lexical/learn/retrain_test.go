@@ -125,7 +125,7 @@ func TestSplit(t *testing.T) {
 	}
 	rows[1].Date, rows[2].Date = "2999-01-01", "unknown"
 	learned, _, _, err := split(rows)
-	expect.That(t, err == nil && learned.rows[9].Age == 0, "two mistyped dates make a row %v years old", learned.rows[9].Age)
+	expect.That(t, err == nil && learned.rows[9].Age == 0, "with two mistyped dates, a row is not new")
 }
 
 // Points are lowered until no more honest names than before are reviewed.
