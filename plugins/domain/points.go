@@ -371,11 +371,8 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	named := m.isWholeLabel() && m.isDistinctive() && !m.isFederated(h) && !h.customer &&
 		!wordlist.Has(namedInHosts, m.Key)
 	switch {
-	case m.Kind() == brand.Site && m.form != exact:
-	case m.form == misspelled: // names of machines resemble others by chance
-		if named && m.typo.likely { // of one slip
-			f = scoreMatch(h, m)
-		}
+	case m.Kind() == brand.Site && m.form != exact, m.form == misspelled && !(named && m.typo.likely):
+		// names of machines resemble others by chance
 	case m.form != exact:
 		f = scoreMatch(h, m)
 	case m.isWholeLabel() && continuesAddress(m.Brand, following, after == ""):

@@ -14,7 +14,7 @@ const risky = "" +
 	"lat life live lol ltd ml mom monster online pro pw qpon rest sbs shop site skin space store support tk top " +
 	"website world xyz "
 
-// IsRisky reports whether fraud prefers a top-level domain. Alone, that is no evidence.
+// IsRisky reports whether a top-level domain is on that list. The suffix alone does not make a name suspicious.
 func IsRisky(tld string) bool { return wordlist.Has(risky, tld) }
 
 // TypoPoints returns points, 0 to 75, for a suffix that is com, org or net without one of its letters.
