@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"assay/host/check"
 	"assay/host/installation"
@@ -77,14 +79,20 @@ const FleetBody = `{"iban":"DE88370400440532013000"}`
 func NewFleet(t *testing.T, n int) *TestFleet {
 	t.Helper()
 	f := &TestFleet{Dir: DataDir(t), Database: postgrestest.Database(t)}
+	f.Hosts = make([]*HostProcess, n)
+	var starting errgroup.Group
 	for i := range n {
 		dir, proxy := f.Dir, storetest.NewProxy(t, f.Database)
 		if i > 0 {
 			dir = DataDir(t)
 		}
 		f.Dirs, f.Proxies = append(f.Dirs, dir), append(f.Proxies, proxy)
-		f.Hosts = append(f.Hosts, StartHost(t, dir, proxy.URL))
+		starting.Go(func() (err error) {
+			f.Hosts[i], err = TryHost(t, Command(context.WithoutCancel(t.Context()), dir, proxy.URL))
+			return err
+		})
 	}
+	expect.NoError(t, starting.Wait())
 	f.Backend, f.Conn = OpenStore(t, f.Dir, f.Database), storetest.Session(t, f.Database)
 	issued := expect.Value(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test"))(t)
 	f.Key = issued.Secret

@@ -147,18 +147,41 @@ func install(ctx context.Context, database string) error {
 		}
 		return runOnce(ctx, folder, copied, database)
 	}
-	return once(dir, func() error {
-		secret, err := origin()
-		if err != nil {
-			return err
-		}
-		next := dir + ".next"
-		if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711), link(secret, next, "secret"),
-			runOnce(ctx, folder, next, database)); err != nil {
-			return err
-		}
-		return os.Rename(next, dir)
-	})
+	secret, err := origin()
+	if err != nil {
+		return err
+	}
+	return once(dir, func() error { return fill(ctx, folder, dir, database, secret, "secret") })
+}
+
+// fill starts a host once with the files of another data directory, which creates dir.
+func fill(ctx context.Context, folder, dir, database, from string, names ...string) error {
+	next := dir + ".next"
+	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711), link(from, next, names...),
+		runOnce(ctx, folder, next, database)); err != nil {
+		return err
+	}
+	return os.Rename(next, dir)
+}
+
+// PrivateDir returns a data directory, outside of t's, with a stopped private Postgres that is ready for hosts. It is a
+// copy of one that a host created for all test processes.
+func PrivateDir(t testing.TB) string {
+	t.Helper()
+	shared := SharedDir(t)
+	path := filepath.Join(filepath.Dir(shared), "private")
+	expect.NoError(t, once(path, func() error {
+		return fill(t.Context(), filepath.Dir(shared), path, "", shared, dataFiles...)
+	}))
+	dir := expect.Value(os.MkdirTemp("", "assay-private-"))(t)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	LinkShared(t, dir, dataFiles...)
+	// Postgres runs as a user that must be able to enter it. Each copy needs a port of its own.
+	copying := exec.CommandContext(t.Context(), "sh", "-c", `set -e
+		chmod 711 "$2"; cp -a "$1"/postgres* "$2"; sed -i '/"port"/d' "$2/postgres.json"`, "sh", path, dir)
+	out, err := copying.CombinedOutput()
+	expect.Must(t, err == nil, "copying a private Postgres: %v: %s", err, out)
+	return dir
 }
 
 // runOnce starts a host and stops it when it is ready. Its program has no race detector, which would make compiling
@@ -176,6 +199,9 @@ func runOnce(ctx context.Context, folder, dir, database string) error {
 	}
 	if err := h.end(syscall.SIGTERM); err != nil {
 		return err
+	}
+	if database == "" {
+		return nil
 	}
 	return emptyFleet(ctx, database)
 }

@@ -49,7 +49,7 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 		switch {
 		case n%100 == 50:
 			pause(fleet.SilentAfter, fleet.SilentAfter+5*time.Second)
-		case n%10 == 3:
+		case n%10 == 8:
 			pause(2*time.Second, 4*time.Second)
 		default:
 			pause(0, 300*time.Millisecond)
@@ -62,11 +62,10 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 	}
 }
 
-// paused makes an activation while a host with checks in progress is stopped. When it goes on, it does not know of the
-// activation, and only the ledger keeps it from answering by the revision that was replaced.
+// paused makes an activation without notifications, while a host with checks in progress is stopped. When it goes on,
+// it does not know of the activation, and only the ledger keeps it from answering by the revision that was replaced.
 func (d *drill) paused(activate func() error) error {
-	d.still.Lock()
-	defer d.still.Unlock()
+	defer d.deafen()()
 	proxy, process := d.Proxies[stoppedHost], d.Hosts[stoppedHost].Cmd.Process
 	proxy.Set(func(message string) storetest.Fate {
 		if strings.Contains(message, "lineup_activations") {

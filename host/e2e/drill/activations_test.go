@@ -30,7 +30,7 @@ import (
 func TestActivationsUnderLoad(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
-	n, crowd := 10, 8
+	n, crowd := 8, 8
 	if *drillTimes > 0 {
 		n, crowd, d.rest = *drillTimes, 150, 0
 	}

@@ -51,11 +51,7 @@ const (
 
 // faults returns every kind of fault.
 func (r *chaosRun) faults() []chaosFault {
-	all := slices.Concat(r.hostFaults(), r.databaseFaults())
-	if r.wal != "" {
-		all = append(all, chaosFault{kind: "disk full", database: true, most: 2 * time.Second, inflict: r.fillDisk})
-	}
-	return all
+	return slices.Concat(r.hostFaults(), r.crashes(), r.privateKill(), r.refusals())
 }
 
 // hostFaults returns the faults of single hosts.
@@ -73,7 +69,9 @@ func (r *chaosRun) hostFaults() []chaosFault {
 			p.Slow(map[bool]time.Duration{true: delay}[broken])
 		}
 	}
-	return []chaosFault{
+	return []chaosFault{ // those that take longest first
+		link("a host's connections cut silently", 4*time.Second, notResponding,
+			func(p *storetest.Proxy, broken bool) { p.Silence(broken) }),
 		{kind: killOfHost, most: 2 * time.Second, inflict: r.kill},
 		{kind: stopOfHost, most: 5 * time.Second,
 			inflict: func(_ context.Context, i int, _ time.Duration, during func()) {
@@ -90,8 +88,6 @@ func (r *chaosRun) hostFaults() []chaosFault {
 			func(p *storetest.Proxy, broken bool) { p.Set(nil, broken) }),
 		link("a host's connections slow", 5*time.Second, "", slow(50*time.Millisecond)),
 		link("a host's connections too slow", 5*time.Second, notResponding, slow(700*time.Millisecond)),
-		link("a host's connections cut silently", 4*time.Second, notResponding,
-			func(p *storetest.Proxy, broken bool) { p.Silence(broken) }),
 		{kind: "a host's connections hang, then break", most: 4 * time.Second,
 			inflict: func(ctx context.Context, i int, d time.Duration, _ func()) {
 				r.hosts[i].proxy.Slow(d)
@@ -103,38 +99,57 @@ func (r *chaosRun) hostFaults() []chaosFault {
 	}
 }
 
-// databaseFaults returns the faults of Postgres.
-func (r *chaosRun) databaseFaults() []chaosFault {
-	of := func(f chaosFault, inflict func(ctx context.Context, during func())) chaosFault {
-		f.database, f.most = true, 4*time.Second
-		f.inflict = func(ctx context.Context, _ int, _ time.Duration, during func()) { inflict(ctx, during) }
-		return f
-	}
+// ofDatabase completes a fault of Postgres.
+func ofDatabase(f chaosFault, inflict func(ctx context.Context, during func())) chaosFault {
+	f.database, f.most = true, 4*time.Second
+	f.inflict = func(ctx context.Context, _ int, _ time.Duration, during func()) { inflict(ctx, during) }
+	return f
+}
+
+// crashes returns the faults that stop Postgres, or end its processes.
+func (r *chaosRun) crashes() []chaosFault {
 	return []chaosFault{
-		of(chaosFault{kind: "SIGSTOP of Postgres", reason: notResponding}, func(_ context.Context, during func()) {
-			var processes []int
-			for known := -1; known < len(processes); { // one may be forked while the others are stopped
-				known, processes = len(processes), r.postgresProcesses()
-				for _, pid := range processes {
-					_ = syscall.Kill(pid, syscall.SIGSTOP)
-				}
-			}
-			during()
-			for _, pid := range processes {
-				_ = syscall.Kill(pid, syscall.SIGCONT)
-			}
-		}),
-		of(chaosFault{kind: "immediate restart of Postgres", reason: notResponding, down: true},
+		ofDatabase(chaosFault{kind: "SIGSTOP of Postgres", reason: notResponding}, r.pause),
+		ofDatabase(chaosFault{kind: "immediate restart of Postgres", reason: notResponding, down: true},
 			func(ctx context.Context, during func()) {
 				r.stopPostgres(ctx)
 				during()
 				r.openPostgres()
 			}),
-		of(chaosFault{kind: "Postgres as a standby", reason: onStandby}, r.demote),
-		of(chaosFault{kind: "Postgres read-only", reason: readOnly, certain: true}, r.forbidWrites),
-		of(chaosFault{kind: "no space for records", reason: outOfSpace, certain: true}, r.refuseRecords),
-		of(chaosFault{kind: "kill -9 of a process of Postgres"}, r.crash),
-		of(chaosFault{kind: "kill -9 of the private Postgres"}, r.killSupervised),
+		ofDatabase(chaosFault{kind: "kill -9 of a process of Postgres"}, r.crash),
+	}
+}
+
+// privateKill returns the fault that a host mends which has Postgres as its private one.
+func (r *chaosRun) privateKill() []chaosFault {
+	return []chaosFault{ofDatabase(chaosFault{kind: "kill -9 of the private Postgres"}, r.killSupervised)}
+}
+
+// refusals returns the faults with which Postgres answers, but records nothing.
+func (r *chaosRun) refusals() []chaosFault {
+	all := []chaosFault{
+		ofDatabase(chaosFault{kind: "Postgres as a standby", reason: onStandby}, r.demote),
+		ofDatabase(chaosFault{kind: "Postgres read-only", reason: readOnly, certain: true}, r.forbidWrites),
+		ofDatabase(chaosFault{kind: "no space for records", reason: outOfSpace, certain: true}, r.refuseRecords),
+	}
+	if r.wal != "" {
+		all = append(all, chaosFault{kind: "disk full", database: true, most: 2 * time.Second, inflict: r.fillDisk})
+	}
+	return all
+}
+
+// pause stops all processes of Postgres.
+func (r *chaosRun) pause(_ context.Context, during func()) {
+	var processes []int
+	for known := -1; known < len(processes); { // one may be forked while the others are stopped
+		known, processes = len(processes), r.postgresProcesses()
+		for _, pid := range processes {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+	}
+	during()
+	for _, pid := range processes {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
 }
 
@@ -229,7 +244,7 @@ func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Du
 	case f.database:
 		b.host = everything
 	case f.kind == jumpingClock:
-		b.host = chaosHosts
+		b.host = len(r.processes())
 	}
 	r.Logf("%7.1f s  %s, host %d, %v", b.began.Sub(r.began).Seconds(), b.kind, b.host, d.Round(time.Millisecond))
 	f.inflict(ctx, host, d, func() {
@@ -248,21 +263,26 @@ func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Du
 }
 
 // breakOnce injects each fault once for d, those of single hosts on all hosts at the same time.
-func (r *chaosRun) breakOnce(ctx context.Context, d time.Duration) {
-	var hosts [chaosHosts]sync.WaitGroup
-	for i, f := range r.faults() {
+func (r *chaosRun) breakOnce(ctx context.Context, faults []chaosFault, d time.Duration) {
+	whole := make(chan int, len(r.processes()))
+	for host := range r.processes() {
+		whole <- host
+	}
+	var breaking sync.WaitGroup
+	for _, f := range faults {
 		if f.database {
-			for h := range hosts {
-				hosts[h].Wait()
-			}
+			breaking.Wait()
 			r.inject(ctx, f, everything, d)
 			wait(ctx, d)
 			continue
 		}
-		at := i % chaosHosts
-		hosts[at].Wait()
-		hosts[at].Go(func() { r.inject(ctx, f, at, d) })
+		host := <-whole
+		breaking.Go(func() {
+			r.inject(ctx, f, host, d)
+			whole <- host
+		})
 	}
+	breaking.Wait()
 }
 
 // breakRandomly injects random faults, sometimes two at once.
@@ -278,11 +298,11 @@ func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
 		if random.IntN(4) == 0 && !(all[0].database && all[1].database) {
 			some = all[:2]
 		}
-		first := random.IntN(chaosHosts)
+		first := random.IntN(len(r.processes()))
 		var wg sync.WaitGroup
 		for i, f := range some {
 			d := between(100*time.Millisecond, f.most)
-			wg.Go(func() { r.inject(ctx, f, (first+i)%chaosHosts, d) })
+			wg.Go(func() { r.inject(ctx, f, (first+i)%len(r.processes()), d) })
 		}
 		wg.Wait()
 		wait(ctx, aftermath+between(0, 2*time.Second))

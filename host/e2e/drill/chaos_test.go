@@ -30,17 +30,38 @@ import (
 	"assay/registry/expect"
 )
 
-// chaosHosts is the number of hosts that are processes of their own. Another one, in this process, has a wrong clock.
-const chaosHosts = 3
-
 // TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
 // erase and export. Afterwards the records must agree with what the clients saw. One account sends what was not
 // answered again, to any host and with the same Idempotency-Key: each of its requests is answered and recorded once.
-// Without -for, each fault happens once, for a short time.
+// Without -for, each fault happens once, for a short time, in one of four runs.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	r := newChaosRun(t)
-	workers, pause := 3, 60*time.Millisecond
+	if *drillFor > 0 {
+		runChaos(t, 3, nil)
+		return
+	}
+	for _, short := range []struct {
+		name   string
+		hosts  int
+		faults func(*chaosRun) []chaosFault
+	}{
+		{"hosts", 3, (*chaosRun).hostFaults},
+		{"crashes", 1, (*chaosRun).crashes},
+		{"private", 1, (*chaosRun).privateKill},
+		{"refusals", 1, (*chaosRun).refusals},
+	} {
+		t.Run(short.name, func(t *testing.T) {
+			t.Parallel()
+			runChaos(t, short.hosts, short.faults)
+		})
+	}
+}
+
+// runChaos injects faults under load into a number of hosts that are processes of their own. Another host, in this
+// process, has a wrong clock.
+func runChaos(t *testing.T, hosts int, faults func(*chaosRun) []chaosFault) {
+	r := newChaosRun(t, hosts)
+	workers, pause := 5, 50*time.Millisecond
 	if *drillFor > 0 {
 		workers, pause = 8, 20*time.Millisecond
 	}
@@ -60,7 +81,7 @@ func TestChaos(t *testing.T) {
 	if *drillFor > 0 {
 		r.breakRandomly(ctx, *drillFor)
 	} else {
-		r.breakOnce(ctx, 200*time.Millisecond)
+		r.breakOnce(ctx, faults(r), 100*time.Millisecond)
 	}
 	stop()
 	load.Wait()
@@ -68,7 +89,7 @@ func TestChaos(t *testing.T) {
 	r.verify()
 }
 
-// chaosRun is a Postgres with three hosts.
+// chaosRun is a Postgres with hosts.
 type chaosRun struct {
 	*testing.T
 	results results
@@ -80,9 +101,10 @@ type chaosRun struct {
 	url       string // of the database, without a proxy
 	dir       string // of the private Postgres
 	cluster   *postgres.Cluster
-	wal       string                     // a small file system that holds only the write-ahead log; "": none
-	hosts     [chaosHosts + 1]*chaosHost // the last is the one in this process
-	clock     atomic.Int64               // by how much its clock is wrong
+	wal       string       // a small file system that holds only the write-ahead log; "": none
+	hosts     []*chaosHost // processes of their own, and here
+	clock     atomic.Int64 // by how much its clock is wrong
+	here      *chaosHost
 	lineups   []int64
 	began     time.Time
 	seed      uint64
@@ -102,14 +124,14 @@ type chaosHost struct {
 	url     string // the last known one
 }
 
-func newChaosRun(t *testing.T) *chaosRun {
+func newChaosRun(t *testing.T, hosts int) *chaosRun {
 	r := &chaosRun{T: t, results: beginResults(resultsFile), seed: *drillSeed,
-		history: &chaos.History{WrongClock: map[int]bool{chaosHosts: true}}}
+		history: &chaos.History{WrongClock: map[int]bool{hosts: true}}}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
 	}
 	r.startPostgres()
-	r.startHosts()
+	r.startHosts(hosts)
 	address := func(i int) string { return r.hosts[i].address() }
 	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), address)
 	r.repeating = chaos.NewLoad(r.history, []*chaos.Client{newClient(r, r.store, installation.Unlimited())},
@@ -129,11 +151,12 @@ func newChaosRun(t *testing.T) *chaosRun {
 }
 
 // startHosts starts all hosts, each behind a proxy of the database.
-func (r *chaosRun) startHosts() {
+func (r *chaosRun) startHosts(n int) {
 	var starting errgroup.Group
-	for i := range chaosHosts {
-		h := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
-		r.hosts[i] = h
+	for range n + 1 {
+		r.hosts = append(r.hosts, &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)})
+	}
+	for i, h := range r.hosts[:n] {
 		starting.Go(func() (err error) {
 			if h.process, err = r.startHost(i); err == nil {
 				h.url = h.process.URL
@@ -141,14 +164,14 @@ func (r *chaosRun) startHosts() {
 			return err
 		})
 	}
-	expect.NoError(r, starting.Wait())
-	here := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
+	here := r.hosts[n]
 	here.url, _, here.stop = inprocess.Serve(r.T, server.Options{LedgerBatch: 256},
 		&installation.Config{Listen: "127.0.0.1:0",
 			DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
 			WebhookAllow: []string{"127.0.0.1/32"},
 			Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
-	r.hosts[chaosHosts] = here
+	r.here = here
+	expect.NoError(r, starting.Wait())
 	r.store = hosttest.OpenStore(r.T, r.hosts[0].dir, r.url)
 }
 
@@ -163,6 +186,9 @@ func (r *chaosRun) newClients() (clients []*chaos.Client) {
 	receiveEvents(r, r.store, r.history, clients[0], clients[1], clients[3], clients[4])
 	return clients
 }
+
+// processes returns the hosts that are processes of their own.
+func (r *chaosRun) processes() []*chaosHost { return r.hosts[:len(r.hosts)-1] }
 
 func (h *chaosHost) address() string {
 	h.mu.Lock()
@@ -183,30 +209,25 @@ func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 
 // startPostgres starts a Postgres, with its write-ahead log on a small file system if one can be mounted.
 func (r *chaosRun) startPostgres() {
-	hosttest.NeedPostgres(r.T)
-	dir := expect.Value(os.MkdirTemp("", "assay-chaos-"))(r)
-	r.Cleanup(func() { _ = os.RemoveAll(dir) })
-	expect.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
-	r.dir = filepath.Join(dir, "data")
-	r.openPostgres()
-	hosttest.LinkShared(r, r.dir, "secret", "trust", "operator.key", "layers", "compiled")
-	r.url = r.cluster.URL()
-	r.Cleanup(func() { expect.NoError(r, r.cluster.Close(context.Background())) })
-	wal := filepath.Join(dir, "wal")
+	r.dir = hosttest.PrivateDir(r.T)
+	defer func() {
+		r.openPostgres()
+		r.url = r.cluster.URL()
+		r.Cleanup(func() { expect.NoError(r, r.cluster.Close(context.Background())) })
+	}()
+	wal := filepath.Join(r.dir, "wal")
 	expect.NoError(r, os.Mkdir(wal, 0o700))
 	if err := syscall.Mount("tmpfs", wal, "tmpfs", 0, "size=256m"); err != nil {
 		r.Logf("the disk is never full: mounting a file system: %v", err)
 		return
 	}
 	r.Cleanup(func() { _ = syscall.Unmount(wal, syscall.MNT_DETACH) })
-	expect.NoError(r, r.cluster.Close(r.Context()))
 	move := exec.Command("sh", "-c", `set -e
 		cd "$1"; chown --reference=pg_wal "$2"; chmod 700 "$2"; cp -a pg_wal/. "$2"
 		rm -r pg_wal; ln -s "$2" pg_wal; printf 'max_wal_size = 64MB\nmin_wal_size = 32MB\n' >>postgresql.conf`,
 		"sh", r.data(), wal)
 	out, err := move.CombinedOutput()
 	expect.Must(r, err == nil, "moving the write-ahead log: %v: %s", err, out)
-	r.openPostgres()
 	r.wal = wal
 }
 
@@ -295,10 +316,12 @@ func (r *chaosRun) export(ctx context.Context) {
 func (r *chaosRun) settle() {
 	r.Helper()
 	awaitRest(r, r.url)
-	for _, h := range r.hosts[:chaosHosts] {
-		h.process.Stop(r, syscall.SIGTERM)
+	var running []*hosttest.HostProcess
+	for _, h := range r.processes() {
+		running = append(running, h.process)
 	}
-	r.hosts[chaosHosts].stop()
+	stopAll(r, running...)
+	r.here.stop()
 }
 
 // verify compares the history with the database, and reports what was done.

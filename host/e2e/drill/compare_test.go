@@ -90,8 +90,18 @@ func awaitRest(t testing.TB, url string) {
 		if same++; now != last {
 			last, same = now, 0
 		}
-		return same > 20 && strings.HasSuffix(now, " 0 0") // a second or more
+		return same > 10 && strings.HasSuffix(now, " 0 0") // half a second or more
 	})
+}
+
+// stopAll stops hosts at the same time.
+func stopAll(t testing.TB, hosts ...*hosttest.HostProcess) {
+	t.Helper()
+	var stopping sync.WaitGroup
+	for _, h := range hosts {
+		stopping.Go(func() { h.Stop(t, syscall.SIGTERM) })
+	}
+	stopping.Wait()
 }
 
 // compare returns the database after a drill, and reports where it differs from what the clients saw.
@@ -175,9 +185,7 @@ func TestRollingRestart(t *testing.T) {
 		2*restarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
 	expect.That(t, lost == 0, "%d requests were lost", lost)
 	awaitRest(t, database)
-	for _, h := range hosts {
-		h.Stop(t, syscall.SIGTERM)
-	}
+	stopAll(t, hosts[:]...)
 	compare(t, history, b, dirs[0], database)
 }
 
