@@ -21,6 +21,7 @@ type LabelledValues struct {
 	Type    string   `enum:"domain,email,phone,iban,all" default:"all" help:"${labelled_type} ${enum}."`
 	SkipBad bool     `help:"${labelled_skip_bad}"`
 	HeldOut []string `placeholder:"FILE" help:"${labelled_held_out}"`
+	Valid   bool     `kong:"-"` // a line whose value is invalid cannot be read either
 }
 
 // ErrNoRows means that there is nothing to measure.
@@ -56,6 +57,15 @@ func (l LabelledValues) Read() (rows []eval.Row, skipped int, err error) {
 		more, bad, err := l.readFile(file)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", file, err)
+		}
+		if l.Valid {
+			more = slices.DeleteFunc(more, func(r eval.Row) bool {
+				_, err := entity.Parse(r.Type, r.Value, r.Country)
+				if err != nil {
+					bad = append(bad, eval.LineError{Line: r.Line, Reason: fmt.Sprintf("value: %v", err)})
+				}
+				return err != nil
+			})
 		}
 		for _, b := range bad {
 			if len(reasons) < shown {

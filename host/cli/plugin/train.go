@@ -78,7 +78,7 @@ func (f *flags) count(reviewed, blocked bool) {
 }
 
 func (cmd *trainLexicalCmd) Run(ctx context.Context, c *installation.Command) error {
-	labelled := measurement.LabelledValues{Files: cmd.Files, Type: "domain", SkipBad: cmd.SkipBad}
+	labelled := measurement.LabelledValues{Files: cmd.Files, Type: "domain", SkipBad: cmd.SkipBad, Valid: true}
 	rows, _, err := labelled.Read()
 	if err != nil {
 		return err

@@ -53,6 +53,9 @@ func TestTrainLexical(t *testing.T) {
 	expect.NoError(t, os.WriteFile(file, []byte(names+labelledNames("office", "zorblax", "tenants", 0, 100)), 0o600))
 	hosttest.WantRefusal(t, "honest names that got worse", dir, database, nil, train, "honest names got worse",
 		`"tenants": of 100 names`)
+	bad := hosttest.WriteFile(t, "bad.jsonl", []byte(names+`{"value":"not one","label":0}`+"\n"))
+	hosttest.WantRefusal(t, "an invalid name", dir, database, nil, append(train[:2:2], bad, "--as", "9.0.0"),
+		"1 lines cannot be read", "bad.jsonl, line 1801: value: domain: contains a space")
 }
 
 // A change of honest names counts as worse only if chance does not explain it.

@@ -186,6 +186,7 @@ func TestPluginGolden(t *testing.T) {
 func TestReadRow(t *testing.T) {
 	t.Parallel()
 	domain, phone := eval.Row{Type: entity.Domain, Value: "a"}, eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}
+	domain.Line, phone.Line = 2, 2
 	bad, ranked, measured, scored := domain, domain, domain, domain
 	bad.Malicious, ranked.Rank, scored.HeldOut = true, 7, map[string]int{"lexical": -23}
 	measured.Facts = entity.Facts{"rdap.age_days": "12", "rdap.found": "y"}
@@ -197,7 +198,7 @@ func TestReadRow(t *testing.T) {
 		`{"type":"domain","value":"a","label":0,"held_out":{"lexical":-23}}`:                                 scored,
 		`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"y","net.org":""}}`: measured,
 		`{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`: {
-			Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"},
+			Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE", Line: 2},
 		`{"type":"phone","value":"1","label":0,"region":"MV"}`:             phone,
 		`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`: phone,
 	} {
@@ -237,7 +238,8 @@ func TestReadForms(t *testing.T) {
 	w := gzip.NewWriter(&zipped)
 	expect.Value(w.Write([]byte(lines)))(t)
 	expect.NoError(t, w.Close())
-	want := []eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}}
+	want := []eval.Row{{Type: entity.Domain, Value: "a", Malicious: true, Line: 1},
+		{Type: entity.IBAN, Value: "b", Line: 3}}
 	for _, c := range []struct {
 		name, input string
 		want        []eval.Row

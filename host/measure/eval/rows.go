@@ -35,6 +35,7 @@ type Row struct {
 	Rank      int    // on a list of popular sites; 0 if unknown
 	Date      string // of the report, such as "2026-04-30"; "" if unknown
 	Account   string // that reported it; "" if none did
+	Line      int    // of its file, from 1
 	// Facts are replayed as if they had been looked up. nil: the row has none.
 	Facts entity.Facts
 	// HeldOut holds scores of layers, by name, from models that were trained without the row and everything like it.
@@ -89,6 +90,7 @@ func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, e
 			bad = append(bad, LineError{n, err.Error()})
 			continue
 		}
+		row.Line = n
 		rows = append(rows, row)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
