@@ -209,9 +209,7 @@ func TestDiff(t *testing.T) {
 		return item
 	}
 	floor := -40
-	plugins := map[string]registry.Manifest{
-		"b@2.0.0": {Class: registry.Clearing, ScoreRange: &[2]int{-60, 0}},
-	}
+	plugins := map[string]registry.Manifest{"b@2.0.0": {Class: registry.Clearing, ScoreRange: &[2]int{-60, 0}}}
 	clearing := edit(b, func(i *registry.LineupLayer) { i.Layer = "b@2.0.0" })
 	for _, c := range []struct {
 		name     string

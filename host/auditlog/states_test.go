@@ -92,8 +92,7 @@ func TestVerifyStates(t *testing.T) {
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
 		"record removed": {"DELETE FROM state_records WHERE chain = 1000001 AND seq = 2", "record is number 3",
 			later},
-		"record altered": {"UPDATE state_records SET verdict = 'valid' WHERE key_id = " + revoked, "its leaf",
-			later},
+		"record altered": {"UPDATE state_records SET verdict = 'valid' WHERE key_id = " + revoked, "its leaf", later},
 		"records swapped": {"UPDATE state_records SET seq = 7 - seq WHERE chain = 1000001 AND seq IN (3, 4)",
 			"does not follow", later},
 		"record of the end removed": {`DELETE FROM state_records WHERE chain = 1000001 AND seq = 7; UPDATE audit_heads

@@ -66,10 +66,8 @@ func TestLabelledFalsePositives(t *testing.T) {
 	hosttest.OpenStore(t, dir, database)
 	r := hosttest.OutputJSON[struct {
 		Types []struct {
-			Type  string
-			Bands struct {
-				Review, Block struct{ FP, TN int }
-			}
+			Type     string
+			Bands    struct{ Review, Block struct{ FP, TN int } }
 			Suffixes []eval.FalsePositives
 			TopSites []eval.FalsePositives `json:"top_sites"`
 		}

@@ -121,8 +121,7 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	var sizes sizes
 	_, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	noError(t, l.Append(t.Context())) // no checks
-	wantError(t, "append with an ended context", l.Append(endedContext(t), allowed(t, caller)),
-		context.Canceled)
+	wantError(t, "append with an ended context", l.Append(endedContext(t), allowed(t, caller)), context.Canceled)
 	for range 3 {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}

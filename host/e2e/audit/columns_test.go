@@ -192,8 +192,7 @@ func change(t *testing.T, db *pgx.Conn, table string, columns []column,
 	var name string
 	var values []string
 	for _, c := range columns {
-		expect.Must(t, changedTo[c.typ][1] != "", "%s.%s: no other value of the type %s is known", table, c.name,
-			c.typ)
+		expect.Must(t, changedTo[c.typ][1] != "", "%s.%s: no other value of the type %s is known", table, c.name, c.typ)
 		name = pgx.Identifier{c.name}.Sanitize()
 		values = append(values, name+" = "+c.changed())
 	}

@@ -238,8 +238,7 @@ func TestServerTiming(t *testing.T) {
 	type testCase struct{ path, body, value, want string }
 	expect.Each(t, map[string]testCase{
 		"check": {"/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
-		"batch": {batchPath, `{"checks":[` + exampleBody + `]}`, "1",
-			"auth" + dur + ", check" + dur + ", total" + dur},
+		"batch": {batchPath, `{"checks":[` + exampleBody + `]}`, "1", "auth" + dur + ", check" + dur + ", total" + dur},
 		"without a key": {"/api/check-public", exampleBody, "1",
 			"limit" + dur + ", check" + dur + ", total" + dur},
 		"error":                    {"/api/check", "{", "1", "auth" + dur + ", total" + dur},
