@@ -40,21 +40,16 @@ func TestChaos(t *testing.T) {
 		runChaos(t, 3, nil)
 		return
 	}
-	for _, short := range []struct {
-		name   string
-		hosts  int
-		faults func(*chaosRun) []chaosFault
-	}{
-		{"hosts", 3, (*chaosRun).hostFaults},
-		{"crashes", 1, (*chaosRun).crashes},
-		{"private", 1, (*chaosRun).privateKill},
-		{"refusals", 1, (*chaosRun).refusals},
-	} {
-		t.Run(short.name, func(t *testing.T) {
+	short := func(name string, hosts int, faults func(*chaosRun) []chaosFault) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runChaos(t, short.hosts, short.faults)
+			runChaos(t, hosts, faults)
 		})
 	}
+	short("hosts", 3, (*chaosRun).hostFaults)
+	short("crashes", 1, (*chaosRun).crashes)
+	short("private", 1, (*chaosRun).privateKill)
+	short("refusals", 1, (*chaosRun).refusals)
 }
 
 // runChaos injects faults under load into a number of hosts that are processes of their own. Another host, in this
