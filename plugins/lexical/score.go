@@ -88,6 +88,8 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		points = 0
 	}
 	switch {
+	case points < 0 && host.IsTenant():
+		points = 0 // the service's good name does not speak for its customers
 	case points >= table.Bar:
 		points = highest
 	case points > cautious:

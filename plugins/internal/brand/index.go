@@ -80,7 +80,7 @@ func lookupListed(h *suffix.Host, candidate int) (owner *Brand, relation Relatio
 // OwnerName returns the name of the brand or well-known site that owns h, or "". Plausible domains and names that a
 // service gave to its customers have no known owner.
 func OwnerName(h *suffix.Host) string {
-	if isTenant(h) {
+	if h.IsTenant() {
 		return ""
 	}
 	if b, relation := lookupListed(h, -1); relation == Owned {
@@ -117,10 +117,5 @@ const publishingHosts = "" +
 // IsCustomer reports whether customers of a brand or site choose the content at h, so that its owner's reputation does
 // not apply.
 func IsCustomer(h *suffix.Host) bool {
-	return h.Subdomain != "" && (isTenant(h) || wordlist.Has(publishingHosts, h.ASCII))
-}
-
-// isTenant reports whether h is a name that a service gave to a customer.
-func isTenant(h *suffix.Host) bool {
-	return h.Subdomain != "" && h.Subdomain != "www" && suffix.HasTenants(h.Registrable)
+	return h.Subdomain != "" && (h.IsTenant() || wordlist.Has(publishingHosts, h.ASCII))
 }

@@ -17,6 +17,11 @@ type Host struct {
 	Private     bool   // the suffix belongs to a company that gives out names under it, such as a web host
 }
 
+// IsTenant reports whether a service gave the name to a customer, see HasTenants.
+func (h *Host) IsTenant() bool {
+	return h.Subdomain != "" && h.Subdomain != "www" && HasTenants(h.Registrable)
+}
+
 // Read returns the host name of the check's domain. ok is false if it has no registrable domain. It reads as few facts
 // as possible, because each is a call out of the sandbox.
 func Read(c *sdk.Check) (h Host, ok bool) {
