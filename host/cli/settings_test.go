@@ -107,10 +107,9 @@ func TestConfigurationFileErrors(t *testing.T) {
 		"twice":                      {"ASSAY_DNS=off\nASSAY_DNS=off\n", ":2: ASSAY_DNS was set in line 1 already\n"},
 		"syntax":                     {"ASSAY_DNS\n", ":1: it is neither a comment nor of the form NAME=value\n"},
 		"quotes":                     {"ASSAY_DNS=\"off\"\n", ":1: ASSAY_DNS: quotes and backslashes are refused, "},
-		"number": {"\nASSAY_CHAINS=many\n",
-			":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
 		"witness": {"ASSAY_WITNESS=https://witness.example w+1\n",
 			":1: ASSAY_WITNESS: \"w+1\" is not the public key of a witness"},
+		"number": {"\nASSAY_CHAINS=many\n", ":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
 		"witness without a URL": {"ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: a witness does not begin with a URL"},
 		"a witness twice": {"ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +

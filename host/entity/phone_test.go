@@ -12,6 +12,7 @@ func TestPhoneFacts(t *testing.T) {
 			Facts{"phone.e164": "+33612345678", "phone.country": "FR",
 				"phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile", "phone.valid": "yes",
 				"phone.possible": "possible", "phone.assumed": "no", "phone.otherwise_ordinary": "no"}},
+		"tel URI": {"tel:+1-202-456-1111;ext=7", "", "+12024561111", Facts{"phone.type": "fixed_line_or_mobile"}},
 		"leading zero kept": {"+39 06 6982 1234", "", "+390669821234", Facts{
 			"phone.calling_code": "39", "phone.national": "0669821234"}},
 		"00 for plus":          {"0033612345678", "", "+33612345678", Facts{"phone.assumed": "no"}},
@@ -19,8 +20,6 @@ func TestPhoneFacts(t *testing.T) {
 		"011 from the US":      {"01133612345678", "US", "+33612345678", Facts{"phone.country": "FR"}},
 		"trunk in parentheses": {"+44 (0)20 7946 0018", "", "+442079460018", Facts{"phone.country": "GB"}},
 		"plus in parentheses":  {"(+33) 6.12.34.56.78", "", "+33612345678", nil},
-		"tel URI": {"tel:+1-202-456-1111;ext=7", "", "+12024561111", Facts{
-			"phone.type": "fixed_line_or_mobile"}},
 		"tel URI with context": {"tel:+1-202-456-1111;phone-context=example.com", "", "+12024561111", nil},
 		"extension":            {"+1 202-456-1111 ext. 123", "", "+12024561111", nil},
 		"extension, paused":    {"+1 (202) 456-1111,,123", "", "+12024561111", nil},
@@ -87,6 +86,7 @@ func TestPhoneFacts(t *testing.T) {
 		"premium rate": {"+1 900 234 5678", "", "+19002345678", Facts{"phone.type": "premium_rate"}},
 		"not geographic": {"+979 1 2345 7309", "", "+979123457309", Facts{
 			"phone.country": "001", "phone.type": "premium_rate"}},
+		"Brazilian fixed line": {"+55 11 3123-4567", "", "+551131234567", Facts{"phone.type": "fixed_line"}},
 		"Mexican mobile with a 1": {"+52 1 55 1234 5678", "", "+525512345678", Facts{
 			"phone.valid": "yes", "phone.country": "MX"}},
 		"Mexican mobile, dialled":           {"044 55 1234 5678", "MX", "+525512345678", Facts{"phone.valid": "yes"}},
@@ -94,10 +94,8 @@ func TestPhoneFacts(t *testing.T) {
 		"Mexican with a 1, country named":   {"1 33 1234 5678", "MX", "+523312345678", Facts{"phone.valid": "yes"}},
 		"Brazilian without the ninth digit": {"+55 11 6123-4567", "", "+5511961234567", Facts{"phone.type": "mobile"}},
 		"the same, country named":           {"(21) 8765-4321", "BR", "+5521987654321", Facts{"phone.valid": "yes"}},
-		"Brazilian fixed line": {"+55 11 3123-4567", "", "+551131234567", Facts{
-			"phone.type": "fixed_line"}},
-		"Brazilian mobile with too few": {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
-		"country without numbering":     {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
+		"Brazilian mobile with too few":     {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
+		"country without numbering":         {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
 	} {
 		checkFactsIn(t, Phone, c.raw, c.country, c.value, c.want)
 	}

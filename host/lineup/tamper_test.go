@@ -56,13 +56,6 @@ func newTampered(t *testing.T) *tampered {
 var savedTables = []string{"lineup_activations", "lineup_revisions", "revisions_in_force", "plugin_versions",
 	"plugin_modules", "plugin_names", "audit_records", "state_records", "audit_heads"}
 
-func (x *tampered) restore(t *testing.T) {
-	t.Helper()
-	for _, table := range savedTables {
-		storetest.Exec(t, x.db, fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s SELECT * FROM saved_%[1]s", table))
-	}
-}
-
 // start follows with a new host and returns its score and why it refused what.
 func (x *tampered) start(t *testing.T, m *Memory) (score string, refused error) {
 	t.Helper()
@@ -201,11 +194,10 @@ func TestTampering(t *testing.T) {
 			"its number is not above 3"},
 		"number": {"UPDATE lineup_activations SET number = 30 WHERE id = 3", "its number was altered"},
 		"reason": {"UPDATE lineup_activations SET reason = 'because' WHERE id = 3", "its reason was altered"},
-		"revision of an activation": {"UPDATE lineup_activations SET revision = 1",
-			"its revision was altered"},
-		"hash": {`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2`, "the chain of activations is broken"},
+		"hash":   {`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2`, "the chain of activations is broken"},
 		"canary_revision": {"UPDATE lineup_activations SET canary_revision = 1 WHERE id = 3",
 			"its canary was altered"},
+		"revision of an activation": {"UPDATE lineup_activations SET revision = 1", "its revision was altered"},
 		"canary_revision removed": {"UPDATE lineup_activations SET canary_revision = NULL, share = NULL",
 			"its canary was altered"},
 		"share":                  {"UPDATE lineup_activations SET share = 50 WHERE id = 3", "its canary was altered"},
@@ -284,7 +276,9 @@ func TestTampering(t *testing.T) {
 		expect.That(t, score == good || strings.Contains(score, check.ErrNoLineup.Error()) || broken != nil,
 			"%s: a new host scores %s, and nothing is found", name, score)
 		expect.ErrorText(t, name, errors.Join(append(found, refused, broken)...), test.want)
-		x.restore(t)
+		for _, table := range savedTables {
+			storetest.Exec(t, x.db, fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s TABLE saved_%[1]s", table))
+		}
 		expect.NoError(t, x.follower.Follow(t.Context()))
 	}
 	expect.NoError(t, x.verify(t))

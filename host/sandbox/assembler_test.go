@@ -224,10 +224,6 @@ const (
 
 func section(id byte, content []byte) []byte { return concat([]byte{id}, sized(content)) }
 
-func customSection(name string, content []byte) []byte {
-	return section(0, concat(sizedString(name), content))
-}
-
 const wasmHeader = "\x00asm\x01\x00\x00\x00"
 
 // activeElements returns an element segment that fills the first table from place 0 with these functions.

@@ -147,7 +147,7 @@ func slow(n int) func() []byte {
 func invalidDebugInfo() []byte {
 	g := healthy()
 	for _, name := range []string{".debug_info", ".debug_abbrev", ".debug_line", ".debug_str", ".debug_ranges"} {
-		g.customs = append(g.customs, customSection(name, bytes.Repeat([]byte{0xff}, 64<<10)))
+		g.customs = append(g.customs, section(0, concat(sizedString(name), bytes.Repeat([]byte{0xff}, 64<<10))))
 	}
 	return g.encode()
 }

@@ -52,11 +52,6 @@ func overrunsTime() expectation { return failsWith(overran, "more processor time
 
 func scores(points int) expectation { return expectation{score: points} }
 
-// isSlow reports whether the guest burns its whole budget.
-func (want expectation) isSlow() bool {
-	return want.reason == check.Exhausted || want.reason == overran
-}
-
 // mismatch describes how a report differs from the expectation; it is empty if they agree.
 func (want expectation) mismatch(got report) string {
 	text := got.Refused + got.Failure

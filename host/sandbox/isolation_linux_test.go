@@ -82,7 +82,7 @@ func statusMB(t *testing.T, name string) (kb int) {
 // repetitions returns how often a caller calls the guest: seldom, if its calls take long.
 func (h hostileGuest) repetitions() int {
 	switch {
-	case h.want.isSlow():
+	case h.want.reason == check.Exhausted || h.want.reason == overran: // it burns its whole budget
 		return 4
 	case strings.HasPrefix(h.name, "stack/") || h.memoryMB > 1:
 		return 4
@@ -106,7 +106,8 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 			expect.NoError(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins now
 			resident := statusMB(t, "VmRSS")
 			if h.want.refused {
-				h.refusedBy(t, box)
+				refused := report{Refused: openError(t, box, h.module()).Error()}
+				expect.Equal(t, "the refusal", h.want.mismatch(refused), "")
 			} else {
 				h.callNextToOthers(t, box, callers, calls)
 				hostileCalls += callers * calls
@@ -125,11 +126,6 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		load.scored.Load())
 	expect.Until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
 	expect.Until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
-}
-
-func (h hostileGuest) refusedBy(t *testing.T, box *Sandbox) {
-	t.Helper()
-	expect.Equal(t, "the refusal", h.want.mismatch(report{Refused: openError(t, box, h.module()).Error()}), "")
 }
 
 func (h hostileGuest) callNextToOthers(t *testing.T, box *Sandbox, callers, calls int) {

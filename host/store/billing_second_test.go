@@ -176,9 +176,7 @@ func TestDeclines(t *testing.T) {
 	subscribe := func(account string, tabs ...string) string {
 		t.Helper()
 		p.closed = nil
-		session, err := b.Subscribe(t.Context(), billing.Order{Plan: "pro", Account: account, Tabs: tabs})
-		noError(t, err)
-		return session.Token
+		return must(b.Subscribe(t.Context(), billing.Order{Plan: "pro", Account: account, Tabs: tabs}))(t).Token
 	}
 	free := must(s.CreateAccount(t.Context(), plan(t, "free", 50)))(t)
 	for name, account := range map[string]string{"a browser": "", "an account": free} {

@@ -171,8 +171,7 @@ func (f *fakeStripe) upgrade(s *fakeSubscription, plan string) {
 func (f *fakeStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	var answer any
-	id := strings.TrimPrefix(r.URL.Path, "/v1/subscriptions/")
-	s := f.subs[id]
+	s := f.subs[strings.TrimPrefix(r.URL.Path, "/v1/subscriptions/")]
 	switch {
 	case r.URL.Path == "/v1/prices":
 		plan, _, _ := strings.Cut(strings.TrimPrefix(r.FormValue("lookup_keys[0]"), "assay_"), "_")

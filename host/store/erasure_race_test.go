@@ -346,8 +346,7 @@ func TestRequestsInTurns(t *testing.T) {
 	exec(t, session(t, s.url), "UPDATE subject_requests SET lease_until = created_at - interval '1 hour'", fmt.Sprintf(
 		"UPDATE subject_requests SET state = 'done', sealed = NULL, settled_at = now() WHERE id = '%s'", ids[1]))
 	for _, want := range []string{ids[2], ids[0]} {
-		work := must(s.ClaimRequest(t.Context()))(t)
-		expect(t, "claimed", work.(*requestWork).row.ID, want)
+		expect(t, "claimed", must(s.ClaimRequest(t.Context()))(t).(*requestWork).row.ID, want)
 	}
 }
 

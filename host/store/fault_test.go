@@ -135,8 +135,7 @@ func send(t *testing.T, l *Ledger, id []byte, batch []*pending) ([]error, error)
 // settled returns the places of the calls of batch id that are recorded.
 func settled(t *testing.T, l *Ledger, id []byte, batch []*pending) []int {
 	t.Helper()
-	b := &batcher{ledger: l}
-	return must(l.trySettle(t.Context(), b.settleParams(id, batch)))(t)
+	return must(l.trySettle(t.Context(), (&batcher{ledger: l}).settleParams(id, batch)))(t)
 }
 
 // A batch that arrives after it was settled is not recorded. Other batches are, also if a check was erased meanwhile.

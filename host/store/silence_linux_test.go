@@ -4,7 +4,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"golang.org/x/sys/unix"
@@ -32,7 +31,7 @@ func TestConnectionsEndAfterSilence(t *testing.T) {
 func userTimeout(t *testing.T, conn bun.Conn) (milliseconds int) {
 	t.Helper()
 	noError(t, conn.Raw(func(c any) error {
-		raw, err := socketOf(c.(*stdlib.Conn).Conn()).SyscallConn()
+		raw, err := c.(*stdlib.Conn).Conn().PgConn().Conn().(*net.TCPConn).SyscallConn()
 		if err != nil {
 			return err
 		}
@@ -46,5 +45,3 @@ func userTimeout(t *testing.T, conn bun.Conn) (milliseconds int) {
 	}))
 	return milliseconds
 }
-
-func socketOf(conn *pgx.Conn) *net.TCPConn { return conn.PgConn().Conn().(*net.TCPConn) }

@@ -285,15 +285,6 @@ func TestAttempts(t *testing.T) {
 	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[0])
 }
 
-// signingSecrets returns the secrets that currently sign an account's events.
-func signingSecrets(t *testing.T, s *Store, o *Outbox, account string) []string {
-	t.Helper()
-	must(s.SendTestEvent(t.Context(), account, check.Review))(t)
-	d := claimOne(t, o)
-	finish(t, o, ended(d, 200))
-	return d.Secrets
-}
-
 func TestReplacedSecretsOverlap(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
@@ -304,9 +295,12 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 		t.Helper()
 		return must(s.RotateSecret(t.Context(), account, overlap))(t)
 	}
-	expect := func(when string, want ...string) {
+	expect := func(when string, want ...string) { // the secrets that sign the account's events
 		t.Helper()
-		noDiff(t, when, want, signingSecrets(t, s, o, account))
+		must(s.SendTestEvent(t.Context(), account, check.Review))(t)
+		d := claimOne(t, o)
+		finish(t, o, ended(d, 200))
+		noDiff(t, when, want, d.Secrets)
 	}
 	expect("initially", first)
 	rotate(webhook.SecretOverlap)

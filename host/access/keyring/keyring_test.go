@@ -117,18 +117,12 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 				"hosts or the file have different secrets")
 		}
 		created[string(rings[0].Fingerprint)] = true
-		checkModes(t, dir, path)
+		for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} { // only the owner has access
+			expect.Equal(t, "the mode of "+filepath.Base(name), expect.Value(os.Stat(name))(t).Mode().Perm(), want)
+		}
+		expect.Equal(t, "files in the folder", len(expect.Value(os.ReadDir(dir))(t)), 1)
 	}
 	expect.Equal(t, "different secrets", len(created), rounds)
-}
-
-// checkModes checks that only the owner can access the folder and the file, and that the folder has no other file.
-func checkModes(t *testing.T, dir, path string) {
-	t.Helper()
-	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
-		expect.Equal(t, "the mode of "+filepath.Base(name), expect.Value(os.Stat(name))(t).Mode().Perm(), want)
-	}
-	expect.Equal(t, "files in the folder", len(expect.Value(os.ReadDir(dir))(t)), 1)
 }
 
 func TestLoadValidatesTheFile(t *testing.T) {

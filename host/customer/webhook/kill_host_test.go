@@ -141,14 +141,6 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 	}, nil
 }
 
-// subscribe creates an account whose events go to url, and returns a caller for it.
-func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
-	t.Helper()
-	caller := storetest.NewCaller(t, d.store, storetest.Plan(t, "pro", 1_000_000))
-	expect.Value(d.store.SetEndpoint(t.Context(), caller.Account, url))(t)
-	return caller
-}
-
 // block records a check that triggers an event.
 func (d *deployment) block(ctx context.Context, caller check.Caller, ref string) error {
 	e, err := entity.Parse(entity.Domain, "example.org", "")

@@ -133,7 +133,7 @@ func newKillTest(t *testing.T) *killTest {
 	s := storetest.Close(t, expect.Value(openStore(t.Context(), url))(t))
 	k := &killTest{T: t, proxy: storetest.NewProxy(t, url), receiver: newReceiver(t), store: s,
 		conn: storetest.Session(t, url), kills: map[string]int{}, rounds: map[string]int{}, stages: map[string]string{}}
-	k.caller = (&deployment{store: s}).subscribe(t, k.receiver.URL)
+	k.caller = storetest.NewCaller(t, s, storetest.Plan(t, "pro", 1_000_000))
 	k.receiver.secrets = []string{expect.Value(s.SetEndpoint(t.Context(), k.caller.Account, k.receiver.URL))(t)}
 	return k
 }

@@ -43,8 +43,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 		return tiles, nil
 	}
 	proof := expect.Value(audit.ProveInclusion(head, head.Size-1, read))(t)
-	last := audit.Hash(tile[len(tile)-len(audit.Hash{}):])
-	expect.NoError(t, audit.CheckInclusion(head, head.Size-1, last, proof))
+	expect.NoError(t, audit.CheckInclusion(head, head.Size-1, audit.Hash(tile[len(tile)-len(audit.Hash{}):]), proof))
 	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
 	expect.Equal(t, "the status of entries", r.StatusCode, http.StatusNotFound)
 	verifyElsewhere(t, address, database, keys, note)

@@ -251,8 +251,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 // A client that never reads the answers loses its connection at the write deadline, once the buffers are full.
 func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{WriteTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})
-	c := s.dial(t)
+	c := start(t, Config{WriteTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour}).dial(t)
 	request := []byte(strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n", 100))
 	for {
 		if _, err := c.Write(request); err != nil {

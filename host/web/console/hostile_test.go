@@ -58,9 +58,7 @@ func testHostileText(t *testing.T, s *site) {
 	token := v.at.token()
 	ordinary := v.ordinary()
 	for request, fields := range map[string][]string{ // TEXT is the text
-		"POST /dashboard/keys": {"name", "TEXT", "scope", "check"},
-		"POST /dashboard/keys?": {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT",
-			"test", "TEXT"},
+		"POST /dashboard/keys":                {"name", "TEXT", "scope", "check"},
 		"POST /dashboard/webhooks":            {"url", "TEXT"},
 		"POST /dashboard/webhooks?":           {"url", "https://example.com/TEXT"},
 		"POST /dashboard/try":                 {"value", "TEXT", "type", "domain"},
@@ -73,6 +71,7 @@ func testHostileText(t *testing.T, s *site) {
 		"POST /dashboard/checks":              {"value", "TEXT"},
 		"POST /dashboard/checks/TEXT/explain": {"value", "TEXT"},
 		"POST /dashboard/keys/TEXT/revoke":    nil, "POST " + accountPath + "/sessions/TEXT/end": nil,
+		"POST /dashboard/keys?":    {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT", "test", "TEXT"},
 		"GET " + LinkPath + "TEXT": nil, "GET " + TestCheckoutPath + "TEXT": nil, "GET /dashboard/keys?note=TEXT": nil,
 		"GET /dashboard/checks?after=TEXT": nil, "GET /dashboard/checks/TEXT": nil,
 		"GET /dashboard/checks?verdict=TEXT&type=TEXT&key=TEXT&from=TEXT": nil,

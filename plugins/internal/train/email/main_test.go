@@ -161,8 +161,7 @@ func TestLearnWithoutSites(t *testing.T) {
 		}
 	}
 	l := learnAll(kept)
-	zz := spelling.Domain{Label: "zz99box", Suffix: "com"}
-	sum := l.weights.Sum(zz.Features(nil))
+	sum := l.weights.Sum(spelling.Domain{Label: "zz99box", Suffix: "com"}.Features(nil))
 	expect.That(t, l.families == "" && sum <= 0, "families %q, and a sum of %d for a spelling that was held out",
 		l.families, sum)
 }
