@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"assay/host/access/admission"
-	"assay/host/entity"
 )
 
 // MaxBatch is the maximum number of checks in a batch (contract section 8).
@@ -97,7 +96,9 @@ func (c *Checker) scoreAll(ctx context.Context, l *Lineup, visit *admission.Visi
 			continue
 		}
 		all.Go(func() {
-			lookedUp, unanswered, err := c.collectInTime(ctx, l, p)
+			collecting, done := context.WithTimeout(ctx, c.Deadline) // of one check
+			lookedUp, unanswered, err := c.collect(collecting, l, p)
+			done()
 			if err == nil {
 				answers[i].Decision, err = c.judge(ctx, l, visit, p, lookedUp, unanswered)
 			}
@@ -113,13 +114,6 @@ func (c *Checker) scoreAll(ctx context.Context, l *Lineup, visit *admission.Visi
 		return nil, failed
 	}
 	return slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil }), nil
-}
-
-// collectInTime looks up the facts about the scored entity within the deadline of one check.
-func (c *Checker) collectInTime(ctx context.Context, l *Lineup, p parsed) (entity.Facts, []string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-	defer cancel()
-	return c.collect(ctx, l, p)
 }
 
 func parseItem(caller Caller, item Item) (parsed, error) {

@@ -185,8 +185,10 @@ func checkLabels(ascii string, labels []string) error {
 				return refuse("contains a character that is not allowed in a domain name")
 			}
 		}
-		if strings.HasPrefix(label, "xn--") && !isIDN(label) {
-			return refuse("has the label %s, which is not valid Punycode", excerpt(label))
+		if strings.HasPrefix(label, "xn--") { // an A-label, which decodes to a U-label (RFC 5890 section 2.3.2.1)
+			if _, err := strict.ToUnicode(label); err != nil {
+				return refuse("has the label %s, which is not valid Punycode", excerpt(label))
+			}
 		}
 	}
 	if isNumber(labels[len(labels)-1]) {
@@ -196,12 +198,6 @@ func checkLabels(ascii string, labels []string) error {
 		return refuse("has no dot; a single label is not a public domain name")
 	}
 	return nil
-}
-
-// isIDN reports whether an A-label decodes to a valid U-label (RFC 5890 section 2.3.2.1).
-func isIDN(label string) bool {
-	_, err := strict.ToUnicode(label)
-	return err == nil
 }
 
 // isNumber reports whether the IPv4 parser of the WHATWG URL standard reads label as a number: decimal, or hexadecimal

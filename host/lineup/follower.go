@@ -263,7 +263,9 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { f.watch(ctx, last, func() { abandon(errSuperseded) }) })
 	began := time.Now()
-	a, err := f.verify(ctx, last)
+	verifying, done := context.WithTimeout(ctx, verifyTimeout)
+	a, err := f.verifier.Verify(verifying, last)
+	done()
 	if err == nil {
 		err = f.load(ctx, a)
 		f.open.trim()
@@ -288,12 +290,6 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	}
 	notify(f.stateChanged)
 	return fmt.Errorf("following the last activation: %w", err)
-}
-
-func (f *Follower) verify(ctx context.Context, signed string) (Verified, error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
-	return f.verifier.Verify(ctx, signed)
 }
 
 // watch calls abandon if an activation other than last is stored before ctx ends.

@@ -69,7 +69,9 @@ func (p *Preparer) Run(ctx context.Context) {
 	changes := p.changes()
 	working := map[string]context.CancelFunc{}
 	for {
-		open, err := p.look(ctx)
+		reading, done := context.WithTimeout(ctx, readTimeout)
+		open, err := p.Candidates.Candidates(reading)
+		done()
 		if err != nil && ctx.Err() == nil {
 			p.Log.Warn("looking for lineups to prepare failed", "error", err)
 		}
@@ -97,12 +99,6 @@ func (p *Preparer) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-func (p *Preparer) look(ctx context.Context) ([]fleet.Candidate, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	return p.Candidates.Candidates(ctx)
 }
 
 var errCrowded = fmt.Errorf("%d other lineups are being prepared", maxCandidates)

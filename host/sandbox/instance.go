@@ -8,6 +8,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
 	"assay/host/sandbox/linear"
@@ -35,11 +36,12 @@ type instance struct {
 
 // instantiate starts a new instance and runs its initialisation.
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
-	memory, err := p.memories.reserve()
+	memory, err := p.memories.images.Reserve(p.memories.minMemory, p.memories.maxMemory)
 	if err != nil {
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	module, err := p.engine.InstantiateModule(withMemory(ctx, memory), p.compiled, wazero.NewModuleConfig().
+	inMemory := experimental.WithMemoryAllocator(ctx, memory)
+	module, err := p.engine.InstantiateModule(inMemory, p.compiled, wazero.NewModuleConfig().
 		WithName("").         // named instances would collide
 		WithStartFunctions()) // initialise runs them
 	if err != nil {

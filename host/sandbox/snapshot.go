@@ -1,12 +1,10 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"assay/host/sandbox/linear"
 	"assay/host/sandbox/meter"
@@ -39,16 +37,6 @@ func newSnapshotter(m *meter.Module) *snapshotter {
 		s.globals = append(s.globals, g.Name)
 	}
 	return s
-}
-
-// reserve returns restorable memory for a new instance.
-func (s *snapshotter) reserve() (*linear.Memory, error) {
-	return s.images.Reserve(s.minMemory, s.maxMemory)
-}
-
-// withMemory makes the engine allocate the guest's memory from memory.
-func withMemory(ctx context.Context, memory *linear.Memory) context.Context {
-	return experimental.WithMemoryAllocator(ctx, memory)
 }
 
 // snapshot saves the instance's current state.

@@ -53,12 +53,6 @@ func (b *batcher) ready() bool {
 	return len(b.queue) > 0 && (b.flying == 0 || b.flying < maxFlying && b.records >= b.ledger.batch)
 }
 
-func (b *batcher) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-}
-
 // run records batches until none is ready.
 func (b *batcher) run() {
 	for {

@@ -136,15 +136,12 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 		resolving: resolveTimeout, accounts: lru.New[string, accountInfo](maxAccounts, 0),
 		batchers: map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
 	l.pace.start(cfg.Batch)
-	l.work.Go(l.prepare)
+	l.work.Go(func() { // opens a connection, so that the first batch need not; without one, that tries again
+		ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+		defer cancel()
+		_ = l.db.PingContext(ctx)
+	})
 	return l, nil
-}
-
-// prepare opens a connection, so that the first batch need not. Without one, the first batch tries again.
-func (l *Ledger) prepare() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
-	defer cancel()
-	_ = l.db.PingContext(ctx)
 }
 
 var (
@@ -290,7 +287,9 @@ func (l *Ledger) Close() error {
 	batchers := l.batchers
 	l.mu.Unlock()
 	for _, b := range batchers {
-		b.close()
+		b.mu.Lock()
+		b.closed = true
+		b.mu.Unlock()
 	}
 	l.work.Wait()
 	return errors.Join(closePool(l.db), closePool(l.settler), l.answered.Save())

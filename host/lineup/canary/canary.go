@@ -176,7 +176,9 @@ func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
 	account := w.tally.count(t.record.Caller.Account, t.record.Pseudonym)
 	if layer := failure(d.Layers, layers); layer != "" {
 		account.bad++
-		return w.tally.fail(layer)
+		w.tally.failed++
+		w.tally.failing[layer]++
+		return Failed
 	}
 	if d.Verdict != fused.Verdict {
 		account.bad++

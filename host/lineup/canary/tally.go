@@ -58,12 +58,6 @@ func (t *tally) count(account string, pseudonym []byte) *effect {
 	return e
 }
 
-func (t *tally) fail(layer string) Outcome {
-	t.failed++
-	t.failing[layer]++
-	return Failed
-}
-
 // doubt is the probability with which chance alone may withdraw a canary at its limit.
 const doubt = 1.0 / 1000
 

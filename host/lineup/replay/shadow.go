@@ -51,12 +51,6 @@ func (s *ShadowReport) merge(o ShadowReport) {
 	}
 }
 
-// sort sorts the counts by layer, and makes them an empty list instead of null in JSON if there are none.
-func (s *ShadowReport) sort() {
-	slices.SortFunc(s.Emitted, func(a, b EmittedSignals) int { return strings.Compare(a.Layer, b.Layer) })
-	s.Emitted = append([]EmittedSignals{}, s.Emitted...)
-}
-
 const (
 	// maxTallied is how many lineups a tally counts: the one in force and its canary.
 	maxTallied = 2
@@ -159,7 +153,8 @@ func MergeShadows(revision int64, stored ...json.RawMessage) (*ShadowReport, err
 		}
 	}
 	total.Report = Merge(reports...)
-	total.sort()
+	slices.SortFunc(total.Emitted, func(a, b EmittedSignals) int { return strings.Compare(a.Layer, b.Layer) })
+	total.Emitted = append([]EmittedSignals{}, total.Emitted...) // an empty list instead of null in JSON
 	return total, nil
 }
 
