@@ -52,6 +52,9 @@ func (s *status) signed(chain int, seq int64) {
 	s.last[chain] = Checkpoint{seq, time.Now()}
 }
 
+// PrunedElsewhere forgets why this host's last pruning failed: another host has pruned since, and reports what it finds.
+func (k *Keeper) PrunedElsewhere() { k.status.ended(pruning, nil) }
+
 // ended notes the error of a task's last run. It ignores database outages, which say nothing about the audit log.
 func (s *status) ended(task int, err error) {
 	if store.IsOutage(err) {

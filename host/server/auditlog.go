@@ -45,7 +45,8 @@ func openKeeper(_ context.Context, h *host) (part, error) {
 			{Name: "sign checkpoints", Every: jobInterval, Run: k.SignHeads, AtStop: true},
 		}, longJobs: {
 			{Name: "tidy checkpoints", Every: time.Hour, Limit: longJobLimit, Run: k.Tidy},
-			{Name: "prune the audit log", Every: jobInterval, Limit: longJobLimit, Run: k.Prune, Shared: true},
+			{Name: "prune the audit log", Every: jobInterval, Limit: longJobLimit, Run: k.Prune, Shared: true,
+				Elsewhere: k.PrunedElsewhere},
 		}},
 		Problems: []problems{{func() []string { return KeyElsewhere(signer) },
 			"Copy the secret and the trust file from the host on which `assay secret rotate` ran, and restart this " +

@@ -74,7 +74,7 @@ func (h *host) startJobs(ctx context.Context) (start func(part)) {
 		for l, more := range p.Jobs {
 			for _, j := range more {
 				if j.Shared {
-					j.Run = h.store.Once(j.Name, j.Every, j.Run)
+					j.Run = h.store.Once(j.Name, j.Every, j.Run, j.Elsewhere)
 				}
 				all[l] = append(all[l], j)
 			}

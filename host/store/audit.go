@@ -196,11 +196,7 @@ func (d Damaged) Err() error {
 }
 
 func (d Damaged) Error() string {
-	texts := make([]string, len(d))
-	for i, b := range d {
-		texts[i] = b.Error()
-	}
-	return strings.Join(texts, "; ")
+	return strings.Join(column(d, (*audit.BreakError).Error), "; ")
 }
 
 // Heads returns the head of each chain, and a Damaged for those that it leaves out.

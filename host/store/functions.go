@@ -81,11 +81,8 @@ func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsSt
 var definedFunction = regexp.MustCompile(`(?m)^CREATE OR REPLACE FUNCTION (\w+)`)
 
 // definedIn returns the names of the functions that a file defines.
-func definedIn(text []byte) (names []string) {
-	for _, name := range definedFunction.FindAllSubmatch(text, -1) {
-		names = append(names, string(name[1]))
-	}
-	return names
+func definedIn(text []byte) []string {
+	return column(definedFunction.FindAllSubmatch(text, -1), func(match [][]byte) string { return string(match[1]) })
 }
 
 // applyFunctions creates or replaces the functions of files in one transaction, and drops those that only earlier files

@@ -57,7 +57,7 @@ func TestFailedCommit(t *testing.T) {
 	must(s.ConfirmRecovery(t.Context(), recovery))(t)
 	recovery = must(s.NewRecoveryLink(t.Context(), caller.Account, "jane@example.org"))(t)
 	confirm := must(s.NewAddressLink(t.Context(), caller.Account, "jane@example.org"))(t)
-	job := s.Once("tidy", time.Hour, func(context.Context) error { return errors.New("it ran") })
+	job := s.Once("tidy", time.Hour, func(context.Context) error { return errors.New("it ran") }, nil)
 	must(s.db.Exec("CREATE FUNCTION fill_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'"))(t)
 	for _, table := range []bun.Ident{"api_keys", "public_uses", "sign_in_codes", "sign_in_links", "owner_addresses",
 		"jobs"} {

@@ -254,10 +254,10 @@ func TestPrune(t *testing.T) {
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	a := newStore(t, nil)
-	runs, failure := 0, errors.New("no space")
+	runs, skipped, failure := 0, 0, errors.New("no space")
 	var err error
 	job := func(s *Store) func(context.Context) error {
-		return s.Once("tidy", time.Hour, func(context.Context) error { runs++; return err })
+		return s.Once("tidy", time.Hour, func(context.Context) error { runs++; return err }, func() { skipped++ })
 	}
 	first, second := job(a), job(open(t, a.url, nil))
 	later := func(by string) { // in UTC, so that Citus knows that it is the same on each node
@@ -283,6 +283,7 @@ func TestOnce(t *testing.T) {
 		holds(t, errors.Is(got, step.fails) && (got == nil) == (step.fails == nil), "%s: %v", step.what, got)
 		holds(t, runs == step.runs, "%s: the job has run %d times, want %d", step.what, runs, step.runs)
 	}
+	expect(t, "times that another host had run it", skipped, 2*6-runs)
 }
 
 // TestStatements checks that each file of statements is used, and exists.

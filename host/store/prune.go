@@ -223,8 +223,9 @@ func (e expiry) pruneGraph(ctx context.Context, conn *pgx.Conn, before time.Time
 }
 
 // Once returns a job that runs once in each interval for the whole installation, whichever host comes first. After an
-// error, any host tries again a minute later.
-func (s *Store) Once(name string, every time.Duration, run func(context.Context) error) func(context.Context) error {
+// error, any host tries again a minute later. elsewhere, unless it is nil, is called instead if another host has run it.
+func (s *Store) Once(name string, every time.Duration, run func(context.Context) error, elsewhere func()) (
+	job func(context.Context) error) {
 	return func(ctx context.Context) error {
 		args := named{"name": name, "wait": (every * 9 / 10).Seconds(), "again": min(every, time.Minute).Seconds()}
 		_, err := once[string](ctx, s, `INSERT INTO jobs AS j (name, due_at)
@@ -233,6 +234,9 @@ func (s *Store) Once(name string, every time.Duration, run func(context.Context)
 				OR j.due_at - EXCLUDED.due_at > make_interval(secs => ?wait) -- the database's clock was ahead
 			RETURNING name`, args) // j.due_at <= now(), as Citus accepts it
 		if errors.Is(err, sql.ErrNoRows) { // another host has run it
+			if elsewhere != nil {
+				elsewhere()
+			}
 			return nil
 		}
 		if err == nil {

@@ -126,11 +126,7 @@ func countRecent(recent []byte, after time.Time) (n int) {
 
 // sorted returns the rows in the order of their keys, so that concurrent transactions lock them in the same order.
 func sorted[T any](rows map[string]*T) []*T {
-	list := make([]*T, 0, len(rows))
-	for _, id := range slices.Sorted(maps.Keys(rows)) {
-		list = append(list, rows[id])
-	}
-	return list
+	return column(slices.Sorted(maps.Keys(rows)), func(id string) *T { return rows[id] })
 }
 
 func later(a, b time.Time) time.Time {

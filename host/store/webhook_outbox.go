@@ -193,10 +193,7 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 	}
 	defer conn.Close()
 	elapsed := max(0, time.Since(out.EndedAt)) // includes the wait for a connection
-	var delays []int64
-	for _, d := range webhook.RetryDelays {
-		delays = append(delays, d.Microseconds())
-	}
+	delays := column(webhook.RetryDelays[:], time.Duration.Microseconds)
 	var row struct {
 		DelayMicros *int64
 		AccountID   *string

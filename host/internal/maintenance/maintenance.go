@@ -24,6 +24,8 @@ type Job struct {
 	Run    func(ctx context.Context) error
 	AtStop bool // also run when the host stops
 	Shared bool // one host runs it for all; its caller ensures that
+	// Elsewhere, unless it is nil, is called instead of Run if another host has run a shared job.
+	Elsewhere func()
 }
 
 // Run runs every job immediately and then at its interval, one job at a time, until ctx ends. It logs the errors of a
