@@ -372,16 +372,22 @@ class Client:
     def receipt(self, ref: str) -> dict[str, Any]:
         """Returns the receipt of a check, to store as JSON. It proves the check's record to others.
 
-        Waits for the proof, which the service has within seconds. If that exceeds `timeout`, the receipt has "proof":
-        None.
+        Waits for the proof, which the service has within seconds. If that exceeds `timeout` or fails, the receipt has
+        "proof": None.
         """
         end, attempt = time.monotonic() + self._timeout, 0
+        receipt: dict[str, Any] | None = None
         while True:
             attempt += 1
-            answer = self._get(f"/api/receipts/{quote(ref, '')}")
+            try:
+                answer = self._get(f"/api/receipts/{quote(ref, '')}")
+            except Exception:
+                if receipt is None:
+                    raise
+                return receipt  # without its proof it is valid, too
+            receipt = answer.content()
             pause = answer.retry_after
             if not pause or attempt >= self._attempts or time.monotonic() + pause >= end:
-                receipt: dict[str, Any] = answer.content()
                 return receipt
             time.sleep(pause)
 

@@ -256,6 +256,11 @@ class Attempts(unittest.TestCase):
         self.assertEqual(self.calls, ["GET /api/receipts/chk_1%2F.."] * 2)
         url, _ = self.serve(promised)
         self.assertEqual(Client(url, "assay_x", attempts=1).receipt("chk_1"), {"proof": None})
+        url, _ = self.serve(promised, (404, "{}", {}))
+        self.assertEqual(Client(url, "assay_x").receipt("chk_1"), {"proof": None})
+        self.assertEqual(len(self.calls), 2)
+        url, _ = self.serve((404, "{}", {}))
+        self.assertRaises(AssayError, Client(url, "assay_x").receipt, "chk_1")
 
 
 class Webhooks(unittest.TestCase):

@@ -413,16 +413,24 @@ export class Client {
 
   /**
    * Returns the receipt of a check, which proves its record to others, to store as JSON. Waits for the proof, which the
-   * service has within seconds. If it takes longer than a call may, the receipt has the member "proof": null.
+   * service has within seconds. If that takes longer than a call may or fails, the receipt has the member
+   * "proof": null.
    */
   async receipt(ref: string, options: Abortable = {}): Promise<Document> {
     const end = performance.now() + this.#settings.timeout;
+    let receipt: Document | undefined;
     for (let attempt = 1; ; attempt++) {
-      const { content, retryAfter } = await this.#get(`/api/receipts/${encodeURIComponent(ref)}`, options);
-      if (!retryAfter || attempt >= this.#settings.attempts || performance.now() + retryAfter >= end) {
-        return content as Document;
+      let answer: Answer;
+      try {
+        answer = await this.#get(`/api/receipts/${encodeURIComponent(ref)}`, options);
+      } catch (e) {
+        if (receipt === undefined || options.signal?.aborted) throw e;
+        return receipt; // without its proof it is valid, too
       }
-      await wait(retryAfter, options.signal);
+      receipt = answer.content as Document;
+      const pause = answer.retryAfter;
+      if (!pause || attempt >= this.#settings.attempts || performance.now() + pause >= end) return receipt;
+      await wait(pause, options.signal);
     }
   }
 

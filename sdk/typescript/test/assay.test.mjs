@@ -211,6 +211,11 @@ test("receipts", async (t) => {
   assert.deepEqual(calls, Array(2).fill("GET /api/receipts/chk_1%2F.."));
   const late = await serve(t, promised);
   assert.deepEqual(await new Client(late.url, "assay_x", { attempts: 1 }).receipt("chk_1"), { proof: null });
+  const failed = await serve(t, promised, [404, "{}"]);
+  assert.deepEqual(await new Client(failed.url, "assay_x").receipt("chk_1"), { proof: null });
+  assert.equal(failed.calls.length, 2);
+  const never = await serve(t, [404, "{}"]);
+  await assert.rejects(new Client(never.url, "assay_x").receipt("chk_1"), { status: 404 });
 });
 
 test("an export by value", async (t) => {
