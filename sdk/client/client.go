@@ -262,6 +262,9 @@ func (c *Client) send(ctx context.Context, method, path string, in any, options 
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err == nil && request.URL.Scheme != "https" && request.URL.Scheme != "http" {
+		err = errors.New("the URL of the service does not begin with https:// or http://")
+	}
 	if err == nil && strings.ContainsFunc(c.key+made.key, unicode.IsControl) {
 		err = errors.New("the API key or the Idempotency-Key has a control character")
 	}

@@ -153,14 +153,17 @@ func TestGivenKey(t *testing.T) {
 	that(t, got[0].key == "order-17" && got[1].key != got[2].key, "keys %q", got)
 }
 
-// TestKeysFromFiles checks that a line break after a key is left out, and that one inside ends a call at once.
-func TestKeysFromFiles(t *testing.T) {
+// TestSettings checks that a line break after a key is left out, and that a setting with which no attempt can succeed
+// ends a call at once.
+func TestSettings(t *testing.T) {
 	t.Parallel()
+	const url = "http://assay.example"
 	for _, c := range []struct {
-		key, order string
-		attempts   int
-	}{{" assay_x\r\n", "order-17", 1}, {"assay\nx", "order-17", 0}, {"assay_x", "order\n17", 0}} {
-		client, service := New("http://assay.example", c.key), &down{}
+		url, key, order string
+		attempts        int
+	}{{url, " assay_x\r\n", "order-17", 1}, {url, "assay\nx", "order-17", 0}, {url, "assay_x", "order\n17", 0},
+		{"assay.example:443", "assay_x", "order-17", 0}, {"//assay.example", "assay_x", "order-17", 0}} {
+		client, service := New(c.url, c.key), &down{}
 		client.HTTP.Transport = service
 		_, err := client.Check(t.Context(), Request{Domain: "a.example"}, IdempotencyKey(c.order))
 		that(t, (err == nil) == (c.attempts == 1) && service.attempts == c.attempts && (err != nil || service.key ==
