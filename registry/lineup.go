@@ -92,20 +92,24 @@ func ParseLineup(data []byte) (LineupDocument, error) {
 	return l, fault.Wrap(err, "reading lineup")
 }
 
-// DecodeLineup decodes a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
-// refused: weight 0 means that a layer is observed but does not count, and an omission must not mean that.
+// DecodeLineup decodes a lineup whose layers may lack a version, and checks its form only. A bias or a weight that is
+// missing is refused: weight 0 means that a layer is observed but does not count, and an omission must not mean that.
 func DecodeLineup(data []byte) (LineupDocument, error) {
 	var l LineupDocument
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
 		return l, nameLayer(data, err)
 	}
 	var given struct {
+		Bias   *ByType `json:"bias"`
 		Layers []struct {
 			Weight *ByType `json:"weight"`
 		} `json:"layers"`
 	}
 	if err := json.Unmarshal(data, &given); err != nil {
 		return l, err
+	}
+	if given.Bias == nil {
+		return l, errors.New("bias is missing")
 	}
 	for i, item := range given.Layers {
 		if item.Weight == nil {

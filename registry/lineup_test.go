@@ -42,7 +42,7 @@ func TestLineupFields(t *testing.T) {
 		refused     string // substring of the error; "" if valid
 	}{
 		{"no note", "note", nil, ""},
-		{"no bias", "bias", nil, ""},
+		{"no bias", "bias", nil, "bias is missing"},
 		{"largest bias", "bias", 20, ""},
 		{"bias too large", "bias", 20.5, "bias"},
 		{"bias beyond numbers", "bias", json.RawMessage("1e999"), "bias"},
@@ -313,7 +313,7 @@ func TestOpenLineup(t *testing.T) {
 		"a space":          {append([]byte(" "), text...), registry.LineupHash(text), "was altered"},
 		"another hash":     {text, registry.Digest{}, "was altered"},
 		"no digest":        {unpinned, registry.LineupHash(unpinned), "layer probe@1.0.0 has no digest"},
-		"not a lineup":     {[]byte("{}"), registry.LineupHash([]byte("{}")), "layers is empty"},
+		"not a lineup":     {[]byte("{}"), registry.LineupHash([]byte("{}")), "bias is missing"},
 		"not even a value": {nil, registry.LineupHash(nil), "reading lineup"},
 	} {
 		expect.ErrorText(t, name+": error", expect.ErrorOf(registry.OpenLineup(test.text, test.hash)), test.reason)

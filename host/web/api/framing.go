@@ -219,8 +219,3 @@ func (s *Server) refuseConnection(c net.Conn) {
 		}
 	}()
 }
-
-// handshakeFailed logs why a TLS handshake failed.
-func (s *Server) handshakeFailed(err error) {
-	s.shaky.Do(func() { s.cfg.Logger.Warn("TLS handshakes fail", "error", err) })
-}

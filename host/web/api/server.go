@@ -119,7 +119,7 @@ func (s *Server) Serve(l net.Listener) error {
 	bounded.proxies = s.cfg.TrustedProxies
 	if s.cfg.TLS != nil {
 		bounded.secure = &secure{s.cfg.TLS, s.cfg.ReadTimeout, admission.NewShares(s.cfg.MaxHandshakes),
-			s.handshakeFailed}
+			func(err error) { s.shaky.Do(func() { s.cfg.Logger.Warn("TLS handshakes fail", "error", err) }) }}
 	}
 	s.mu.Lock()
 	s.listener = bounded
