@@ -44,6 +44,8 @@ func testOverridesPage(t *testing.T, s *site) {
 	v.is(200, "in place of the earlier one", "j...@example.net Email address", "refunded twice", "by Mia")
 	other.post("/dashboard/overrides", "csrf", other.get("/dashboard/overrides").token(), "edit", list[0].ID, "action",
 		"allow", "reason", "x", "until", day).is(404, "The override was already removed.")
+	other.post("/dashboard/overrides/"+list[0].ID+"/remove", "csrf", other.get("/dashboard/overrides").token()).
+		is(404, "The override was already removed.")
 
 	s.record(t, key, entity.Email, "jane.roe@example.net", check.Allow)
 	v.submit("/dashboard/privacy", "Find", "who", "jane.roe@example.net").is(200, "Overrides: block until")
