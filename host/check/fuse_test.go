@@ -41,12 +41,9 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 		score   int
 		verdict check.Verdict
 	}{
-		{"certainly good", 1e-9, 0, check.Allow},
-		{"rounds down to allow", .3949, 39, check.Allow},
-		{"rounds up to review", .3951, 40, check.Review},
-		{"rounds up to block", .6951, 70, check.Block},
-		{"first of block", .70, 70, check.Block},
-		{"certainly bad", 1 - 1e-9, 100, check.Block},
+		{"certainly good", 1e-9, 0, check.Allow}, {"rounds down to allow", .3949, 39, check.Allow},
+		{"rounds up to review", .3951, 40, check.Review}, {"rounds up to block", .6951, 70, check.Block},
+		{"first of block", .70, 70, check.Block}, {"certainly bad", 1 - 1e-9, 100, check.Block},
 	} {
 		want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
 			Signals: []check.Signal{}}

@@ -259,9 +259,7 @@ func TestSince(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
-		"2h":                        now.Add(-2 * time.Hour),
-		"0s":                        now,
-		"2026-01-30T10:00:00+02:00": now.AddDate(0, 0, -1),
+		"2h": now.Add(-2 * time.Hour), "0s": now, "2026-01-30T10:00:00+02:00": now.AddDate(0, 0, -1),
 	} {
 		got, err := since(text, now)
 		expect.That(t, err == nil && got.Equal(want), "%s: %v, %v, want %v", text, got, err, want)

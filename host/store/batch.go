@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -258,7 +259,7 @@ func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error
 		case errors.Is(r.calls[i], errLost) || errors.Is(r.calls[i], errLate):
 			left, err = append(left, p), r.calls[i]
 		case r.calls[i] == nil:
-			event = event || p.hasEvent()
+			event = event || slices.ContainsFunc(p.rows, func(r row) bool { return r.payload != nil })
 			recorded = append(recorded, p)
 		default:
 			p.done <- r.calls[i]

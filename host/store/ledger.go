@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,11 +95,6 @@ func (p *pending) withdraw() bool {
 }
 
 func (p *pending) caller() check.Caller { return p.records[0].Caller }
-
-// hasEvent reports whether the call writes a webhook event.
-func (p *pending) hasEvent() bool {
-	return slices.ContainsFunc(p.rows, func(r row) bool { return r.payload != nil })
-}
 
 var _ check.Ledger = (*Ledger)(nil)
 

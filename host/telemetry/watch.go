@@ -17,13 +17,11 @@ type httpLabels struct {
 	code  int
 }
 
-func (m *Metrics) newHTTPMetrics(l httpLabels) *timed {
-	return &timed{m.httpRequests.WithLabelValues(l.route, strconv.Itoa(l.code)), m.httpSeconds.WithLabelValues(l.route)}
-}
-
 // RequestAnswered records a response to a customer's request. The caller must bound the routes and the codes.
 func (m *Metrics) RequestAnswered(route string, code int, took time.Duration) {
-	m.ofHTTP.get(httpLabels{route, code}, m.newHTTPMetrics).count(took)
+	m.ofHTTP.get(httpLabels{route, code}, func(httpLabels) *timed {
+		return &timed{m.httpRequests.WithLabelValues(route, strconv.Itoa(code)), m.httpSeconds.WithLabelValues(route)}
+	}).count(took)
 }
 
 // WatchReady adds the metric of the host's readiness, as in /readyz. It must be called at most once.

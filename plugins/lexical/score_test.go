@@ -112,14 +112,13 @@ func TestAccentsDoNotCount(t *testing.T) {
 	expect.That(t, points(t, "ṿàmḟõre.com") > points(t, "vamfore.com"), "accents of no language do not count")
 }
 
-// A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on. One name here is
-// a known failure (MODEL.md).
+// A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on.
 func TestSuffixAloneIsNoReason(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"freshbread.shop", "gardentools.shop", "bookcorner.info",
 		"pottery.store", "musicschool.online", "hikingclub.site", "violins.xyz"} {
 		got := points(t, value)
-		expect.That(t, got < 47 || value == "gardentools.shop", "%s scores %d", value, got)
+		expect.That(t, got < 47, "%s scores %d", value, got)
 	}
 }
 
@@ -131,10 +130,10 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"Names like this are often reported under “.xyz”":                      "paypa1-secure-login.xyz",
 		"Name shape typical of reported names (length 19, 2 hyphens, 1 digit)": "paypa1-secure-login.xyz",
 		"Contains account security bait words: “secure”, “login”":              "paypa1-secure-login.xyz",
-		"Names like this are often reported on the shared host “pages.dev”":    "wallet-connect-rectify.pages.dev",
+		"Names like this are often reported on the shared host “weebly.com”":   "wallet-connect-rectify.weebly.com",
 		"Spelled like names of long-established sites: “baeckerei-mueller”":    "baeckerei-mueller.de",
 		"Listed as a site of Coinbase":                                         "coinbase.com",
-		"Contains “-com”, a part of another web address":                       "blumen-wiese-com.net",
+		"Contains “-com”, a part of another web address":                       "blumen-wiese-com.info",
 		"Contains “com-”, a part of another web address":                       "blumen-com-wiese.net",
 		"“9f3ac01be47d22” is a hexadecimal number":                             "9f3ac01be47d22.com",
 	} {

@@ -18,9 +18,6 @@ const (
 	digits        = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Pattern is a regular expression for secret scanners.
-const Pattern = `assay_(test_)?[0-9A-Za-z]{38}`
-
 // Hash is the SHA-256 of a key, which is stored in its place (contract section 2.5). A slow hash would add no
 // protection to 190 random bits.
 type Hash [sha256.Size]byte

@@ -24,7 +24,7 @@ const (
 	hashed = "ea7149269af162c9b3db7bd98515e85edbe6c5aa93d90b31c722f5acddd4fae5"
 )
 
-var whole = regexp.MustCompile(`^` + apikey.Pattern + `$`)
+var whole = regexp.MustCompile(`^assay_(test_)?[0-9A-Za-z]{38}$`)
 
 func TestNew(t *testing.T) {
 	t.Parallel()

@@ -32,12 +32,9 @@ func TestParseCode(t *testing.T) {
 	want, ok := signin.ParseCode(fixed)
 	expect.Must(t, ok, "%q does not parse", fixed)
 	for name, text := range map[string]string{
-		"lower case":       strings.ToLower(fixed),
-		"without hyphens":  strings.ReplaceAll(fixed, "-", ""),
-		"with blanks":      " " + strings.ReplaceAll(fixed, "-", "  ") + "\n",
-		"O for 0":          "O" + fixed[1:],
-		"L for 1":          strings.Replace(fixed, "1", "l", 1),
-		"I for 1":          strings.Replace(fixed, "1", "I", 1),
+		"lower case": strings.ToLower(fixed), "without hyphens": strings.ReplaceAll(fixed, "-", ""),
+		"with blanks": " " + strings.ReplaceAll(fixed, "-", "  ") + "\n", "O for 0": "O" + fixed[1:],
+		"L for 1": strings.Replace(fixed, "1", "l", 1), "I for 1": strings.Replace(fixed, "1", "I", 1),
 		"hyphens anywhere": fixed[:2] + "-" + fixed[2:],
 	} {
 		got, ok := signin.ParseCode(text)

@@ -18,14 +18,13 @@ const (
 
 // Job is one periodic task.
 type Job struct {
-	Name   string
-	Every  time.Duration
-	Limit  time.Duration // of one run; 0: two minutes
-	Run    func(ctx context.Context) error
-	AtStop bool // also run when the host stops
-	Shared bool // one host runs it for all; its caller ensures that
-	// Elsewhere, unless it is nil, is called instead of Run if another host has run a shared job.
-	Elsewhere func()
+	Name      string
+	Every     time.Duration
+	Limit     time.Duration // of one run; 0: two minutes
+	Run       func(ctx context.Context) error
+	AtStop    bool   // also run when the host stops
+	Shared    bool   // one host runs it for all; its caller ensures that
+	Elsewhere func() // unless it is nil, called instead of Run if another host has run a shared job
 }
 
 // Run runs every job immediately and then at its interval, one job at a time, until ctx ends. It logs the errors of a

@@ -129,10 +129,6 @@ func (c *Console) testProvider() *billing.TestCheckout {
 	return p
 }
 
-func (c *Console) testCheckout(ctx *fiber.Ctx) error {
-	return c.showTestCheckout(ctx, nil, billing.Card{})
-}
-
 func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, card billing.Card) error {
 	offer, err := c.checkoutOffer(ctx)
 	if err != nil {

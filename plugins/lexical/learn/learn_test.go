@@ -3,8 +3,10 @@ package learn
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"assay/host/entity"
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
 	"assay/registry/expect"
@@ -31,6 +33,20 @@ func TestWeigh(t *testing.T) {
 	}
 	expect.That(t, math.Abs(bad/good-prevalence) <= 1e-3 && math.Abs(float64(list[5].Weight/list[4].Weight)-2) <= 1e-3,
 		"the rows weigh %+v", list)
+}
+
+// A list of reports from one country does not teach its suffix. A list of honest names does.
+func TestListsOfOneCountry(t *testing.T) {
+	t.Parallel()
+	var all []*train.Domain
+	for _, r := range slices.Concat(names("zorblax", "reports", true, 100), names("zorblax", "honest", false, 100)) {
+		d := expect.Value(train.NewDomain(entity.Domain, strings.Replace(r.Value, ".com", ".fr", 1)))(t)
+		d.Malicious, d.Source = r.Malicious, r.Source
+		all = append(all, d)
+	}
+	rows := ReadRows(all, expect.Value(ngram.ReleasedWords())(t))
+	reported, honest := len(rows[7].slots), len(rows[107].slots)
+	expect.That(t, reported < honest-9, "%d features are learned of a report, and %d of the same name", reported, honest)
 }
 
 // The weights of a model are the means of those that several orders of the rows lead to.

@@ -23,14 +23,16 @@ const (
 	honestShare   = 10  // one in this many honest names is validated on
 )
 
-// factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners and dead names,
-// and the others differ in how much their names resemble those that hosts check.
+// factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners, dead names, or new
+// names that nobody has confirmed, and the others differ in how much their names resemble those that hosts check.
 var factors = map[string]float64{
+	"sw_typo": 0.05, "labhost": 0.2,
 	"blp_phishing": 0.15, "maltrail_magentocore": 0.15, "infinitytec": 0.15, "pdd2018_phish": 0.15, "spam404": 0.15,
-	"sw_scam": 0.15, "iam_py_test": 0.15, "usom": 0.15, "sw_typo": 0.15,
-	"globalantiscam": 0.5, "labhost": 0.5, "chongluadao": 0.5, "maltrail_browser_locker": 0.5,
-	"hsts_preload": 2, "tranco100k": 2, "opendns_random2014": 2, "2fa_directory": 2, "alltheplaces": 2,
-	"maltrail_fakeapp": 2,
+	"sw_scam": 0.15, "iam_py_test": 0.15, "usom": 0.15, "red_flag_domains": 0.15,
+	"globalantiscam": 0.5, "chongluadao": 0.5, "maltrail_browser_locker": 0.5, "cert_pl": 0.5,
+	"kagi_smallweb": 0.5, "awesome_lists": 0.5, "isadev_targets": 1.6, "jsorg_targets": 1.6,
+	"tranco100k": 2, "2fa_directory": 2, "maltrail_fakeapp": 2, "phishtank": 2, "phishing_database_add": 2,
+	"opendns_random2014": 4, "hsts_preload": 5, "alltheplaces": 5,
 }
 
 // divide marks rows that must not be trained on: those of sites in never, those of held-out publishers, and a part of
