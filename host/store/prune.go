@@ -223,7 +223,7 @@ func (e expiry) pruneGraph(ctx context.Context, conn *pgx.Conn, before time.Time
 }
 
 // Once returns a job that runs once in each interval for the whole installation, whichever host comes first. After an
-// error, any host tries again a minute later. elsewhere, unless it is nil, is called instead if another host has run it.
+// error, any host tries again a minute later. elsewhere, unless it is nil, is called if another host has run the job.
 func (s *Store) Once(name string, every time.Duration, run func(context.Context) error, elsewhere func()) (
 	job func(context.Context) error) {
 	return func(ctx context.Context) error {

@@ -23,8 +23,8 @@ const (
 	honestShare   = 10  // one in this many honest names is validated on
 )
 
-// factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners, dead names, or new
-// names that nobody has confirmed, and the others differ in how much their names resemble those that hosts check.
+// factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners, dead names or
+// unconfirmed new ones, and the others differ in how much their names resemble those that hosts check.
 var factors = map[string]float64{
 	"sw_typo": 0.05, "labhost": 0.2,
 	"blp_phishing": 0.15, "maltrail_magentocore": 0.15, "infinitytec": 0.15, "pdd2018_phish": 0.15, "spam404": 0.15,
