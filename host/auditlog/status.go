@@ -52,7 +52,7 @@ func (s *status) signed(chain int, seq int64) {
 	s.last[chain] = Checkpoint{seq, time.Now()}
 }
 
-// PrunedElsewhere forgets why this host's last pruning failed: another host has pruned since, and reports what it finds.
+// PrunedElsewhere forgets why this host's last pruning failed: another host has pruned since, and reports its findings.
 func (k *Keeper) PrunedElsewhere() { k.status.ended(pruning, nil) }
 
 // ended notes the error of a task's last run. It ignores database outages, which say nothing about the audit log.

@@ -196,7 +196,7 @@ func TestTampering(t *testing.T) {
 		"reason": {"UPDATE lineup_activations SET reason = 'because' WHERE id = 3", "its reason was altered"},
 		"hash":   {`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2`, "the chain of activations is broken"},
 		"hash of another": {`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2; UPDATE lineup_activations SET
-			hash = (SELECT hash FROM saved_lineup_activations WHERE id = 2) WHERE id = 1`, "predecessor of 3 was altered"},
+			hash = (SELECT hash FROM saved_lineup_activations WHERE id = 2) WHERE id = 1`, "cessor of 3 was altered"},
 		"canary_revision": {"UPDATE lineup_activations SET canary_revision = 1 WHERE id = 3",
 			"its canary was altered"},
 		"revision of an activation": {"UPDATE lineup_activations SET revision = 1", "its revision was altered"},

@@ -46,7 +46,7 @@ func TestListsOfOneCountry(t *testing.T) {
 	}
 	rows := ReadRows(all, expect.Value(ngram.ReleasedWords())(t))
 	reported, honest := len(rows[7].slots), len(rows[107].slots)
-	expect.That(t, reported < honest-9, "%d features are learned of a report, and %d of the same name", reported, honest)
+	expect.That(t, reported < honest-9, "%d features are learned of a report, %d of the same name", reported, honest)
 }
 
 // The weights of a model are the means of those that several orders of the rows lead to.
