@@ -151,28 +151,26 @@ func install(ctx context.Context, database string) error {
 	if err != nil {
 		return err
 	}
-	return once(dir, func() error { return fill(ctx, folder, dir, database, secret, "secret") })
+	return once(dir, func() error { return fill(ctx, dir, database, secret, "secret") })
 }
 
-// fill starts a host once with the files of another data directory, which creates dir.
-func fill(ctx context.Context, folder, dir, database, from string, names ...string) error {
+// fill creates dir: it starts a host once with files of another data directory.
+func fill(ctx context.Context, dir, database, from string, names ...string) error {
 	next := dir + ".next"
 	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711), link(from, next, names...),
-		runOnce(ctx, folder, next, database)); err != nil {
+		runOnce(ctx, filepath.Dir(dir), next, database)); err != nil {
 		return err
 	}
 	return os.Rename(next, dir)
 }
 
-// PrivateDir returns a data directory, outside of t's, with a stopped private Postgres that is ready for hosts. It is a
-// copy of one that a host created for all test processes.
+// PrivateDir returns a data directory with a stopped private Postgres that is ready for hosts. It is a copy of one that
+// a host created for all test processes.
 func PrivateDir(t testing.TB) string {
 	t.Helper()
 	shared := SharedDir(t)
 	path := filepath.Join(filepath.Dir(shared), "private")
-	expect.NoError(t, once(path, func() error {
-		return fill(t.Context(), filepath.Dir(shared), path, "", shared, dataFiles...)
-	}))
+	expect.NoError(t, once(path, func() error { return fill(t.Context(), path, "", shared, dataFiles...) }))
 	dir := expect.Value(os.MkdirTemp("", "assay-private-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	LinkShared(t, dir, dataFiles...)

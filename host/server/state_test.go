@@ -196,7 +196,10 @@ func TestLoadsOnceItHearsOfChanges(t *testing.T) {
 	storetest.Close(t, h.store)
 	reached := proxy.HoldBack(func(statement string) bool { return statement == "LISTEN assay" }, nil)
 	loaded := make(chan bool, 1)
-	h.add(part{Load: func(context.Context) {
+	storetest.Exec(t, storetest.Session(t, at), "INSERT INTO jobs VALUES ('job', now() + interval '1 h')")
+	elsewhere := make(chan bool, 1)
+	h.add(part{Jobs: jobs{localJobs: {{Name: "job", Every: time.Hour, Shared: true,
+		Elsewhere: func() { elsewhere <- true }}}}, Load: func(context.Context) {
 		select {
 		case <-h.listening:
 			loaded <- true
@@ -208,6 +211,7 @@ func TestLoadsOnceItHearsOfChanges(t *testing.T) {
 	storetest.Receive(t, "the host to listen", reached)
 	proxy.Disconnect()
 	expect.That(t, storetest.Receive(t, "the host to load", loaded), "the host loaded before it heard of changes")
+	storetest.Receive(t, "the job to be left to another host", elsewhere)
 	expect.NoError(t, h.close())
 }
 

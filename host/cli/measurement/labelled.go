@@ -58,6 +58,9 @@ func (l LabelledValues) Read() (rows []eval.Row, skipped int, err error) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", file, err)
 		}
+		if t := l.only(); t != "" {
+			more = slices.DeleteFunc(more, func(r eval.Row) bool { return r.Type != t })
+		}
 		if l.Valid {
 			more = slices.DeleteFunc(more, func(r eval.Row) bool {
 				_, err := entity.Parse(r.Type, r.Value, r.Country)
@@ -76,11 +79,9 @@ func (l LabelledValues) Read() (rows []eval.Row, skipped int, err error) {
 		rows = append(rows, more...)
 	}
 	if skipped > 0 && !l.SkipBad {
-		return nil, 0, fmt.Errorf("%d lines cannot be read. --skip-bad skips them, --type sets the type of values "+
-			"without one. The first:\n  %s", skipped, strings.Join(reasons, "\n  "))
-	}
-	if t := l.only(); t != "" {
-		rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return r.Type != t })
+		hint := map[bool]string{true: ", --type sets the type of values without one"}[l.only() == ""]
+		return nil, 0, fmt.Errorf("%d lines cannot be read. --skip-bad skips them%s. The first:\n  %s", skipped, hint,
+			strings.Join(reasons, "\n  "))
 	}
 	return rows, skipped, l.holdOut(rows)
 }

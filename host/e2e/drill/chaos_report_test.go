@@ -243,7 +243,7 @@ func (r *chaosRun) awaitRefusal(f chaosFault, host int) {
 			response, err := http.DefaultClient.Do(request)
 			expect.That(r, err == nil && response.StatusCode == http.StatusServiceUnavailable &&
 				response.Header.Get("Retry-After") != "" && response.Body.Close() == nil,
-				"%s %s: %v, want 503 with Retry-After", call[0], call[1], response)
+				"%s %s: %v, %v, want 503 with Retry-After", call[0], call[1], err, response)
 		})
 	}
 	asking.Wait()

@@ -97,9 +97,8 @@ type chaosRun struct {
 	dir       string // of the private Postgres
 	cluster   *postgres.Cluster
 	wal       string       // a small file system that holds only the write-ahead log; "": none
-	hosts     []*chaosHost // processes of their own, and here
+	hosts     []*chaosHost // processes of their own, and one in this process
 	clock     atomic.Int64 // by how much its clock is wrong
-	here      *chaosHost
 	lineups   []int64
 	began     time.Time
 	seed      uint64
@@ -165,7 +164,6 @@ func (r *chaosRun) startHosts(n int) {
 			DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
 			WebhookAllow: []string{"127.0.0.1/32"},
 			Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
-	r.here = here
 	expect.NoError(r, starting.Wait())
 	r.store = hosttest.OpenStore(r.T, r.hosts[0].dir, r.url)
 }
@@ -316,7 +314,7 @@ func (r *chaosRun) settle() {
 		running = append(running, h.process)
 	}
 	stopAll(r, running...)
-	r.here.stop()
+	r.hosts[len(running)].stop()
 }
 
 // verify compares the history with the database, and reports what was done.

@@ -117,7 +117,7 @@ func TestIssue(t *testing.T) {
 		}},
 		"scores every second call": {wasm: plain("\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"),
 			is: ErrNotDeterministic, want: `answers "abstained true`},
-		"is no layer": {wasm: sections("", "\x01\x01", "", "\x00", "\x00\x41\x00\x0b", ""), want: "assay_v1_score"},
+		"is not a layer": {wasm: sections("", "\x01\x01", "", "\x00", "\x00\x41\x00\x0b", ""), want: "assay_v1_score"},
 		"reads what the last call left in its memory": {
 			wasm: plain("\x41\xe4\x00\x28\x02\x00\x41\xe4\x00\x41\x01\x36\x02\x00\x0b"),
 			is:   ErrNotDeterministic, want: "after other calls in the same instance"},

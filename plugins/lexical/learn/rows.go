@@ -21,16 +21,16 @@ type Row struct {
 // ReadRows reads the features of domains. If nine in ten of a source's reports are of one country, such as those of a
 // list of .fr names, their suffix says nothing about them, and is left out.
 func ReadRows(domains []*train.Domain, words *ngram.Words) []Row {
-	rows, reports, same := make([]Row, len(domains)), map[string]int{}, map[[2]string]int{}
+	rows, reports, ofLabel := make([]Row, len(domains)), map[string]int{}, map[[2]string]int{}
 	for _, d := range domains {
 		if d.Malicious {
 			reports[d.Source]++
-			same[[2]string{d.Source, d.Host.TLD}]++
+			ofLabel[[2]string{d.Source, d.Host.TLD}]++
 		}
 	}
-	shared := func(d *train.Domain) bool {
+	national := func(d *train.Domain) bool {
 		return d.Malicious && len(d.Host.TLD) == 2 && reports[d.Source] >= 100 && // two letters name a country
-			10*same[[2]string{d.Source, d.Host.TLD}] >= 9*reports[d.Source]
+			10*ofLabel[[2]string{d.Source, d.Host.TLD}] >= 9*reports[d.Source]
 	}
 	var wg sync.WaitGroup
 	workers := runtime.NumCPU()
@@ -38,7 +38,7 @@ func ReadRows(domains []*train.Domain, words *ngram.Words) []Row {
 		wg.Go(func() {
 			reader, name := &ngram.Reader{Words: words}, new(pattern.Name)
 			for i := worker; i < len(domains); i += workers {
-				rows[i] = readRow(domains[i], shared(domains[i]), reader, name)
+				rows[i] = readRow(domains[i], national(domains[i]), reader, name)
 			}
 		})
 	}
@@ -46,11 +46,11 @@ func ReadRows(domains []*train.Domain, words *ngram.Words) []Row {
 	return rows
 }
 
-func readRow(d *train.Domain, shared bool, reader *ngram.Reader, name *pattern.Name) Row {
+func readRow(d *train.Domain, national bool, reader *ngram.Reader, name *pattern.Name) Row {
 	r := Row{Domain: d}
 	address := ngram.Of(&d.Host)
 	for _, f := range reader.Read(&address) {
-		if !shared || f.Part != ngram.Suffix {
+		if !national || f.Part != ngram.Suffix {
 			r.slots = append(r.slots, ngram.Slot(f.Hash))
 		}
 	}
